@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# The front door: each target is a line or two that calls meson or a script in tools/. Build directories
+# are build/{release,test,clang,fuzz,coverage}; delete them freely.
+
+# Command-line knobs and their defaults.
+PREFIX ?= /usr/local
+SEED ?= 1
+SECONDS ?= 60
+CYCLES ?= 1000
+TARGET ?= fuzz_*
+
+release = build/release
+
+.DEFAULT_GOAL := all
+.PHONY: all run test sim torture fuzz bench tidy format lint-clang coverage install clean help \
+    packages-build packages-test release
+
+all: release ## build build/norn, optimised and hardened (the default)
+	@ninja -C $(release) src/cmd/norn
+	@ln -sfn release/src/cmd/norn build/norn
+
+run: all ## build, then run the demonstration in ./norn-data
+	build/norn demo
+
+test: packages-build packages-test ## everything that proves the tree; ends with "N passed, M failed, K skipped"
+	@tools/run_tests
+
+sim: release ## run the simulator: make sim SEED=17 SECONDS=60
+	@ninja -C $(release) test/sim/norn-sim
+	$(release)/test/sim/norn-sim --seed $(SEED) --seconds $(SECONDS)
+
+torture: release ## kill -9 and power-loss cycles against a real process: make torture CYCLES=1000
+	@ninja -C $(release)
+	TORTURE_CYCLES=$(CYCLES) meson test -C $(release) --no-rebuild --suite torture --timeout-multiplier 0 --verbose
+
+fuzz: packages-build packages-test ## fuzz every target for a while: make fuzz SECONDS=60 TARGET=fuzz_frame
+	@tools/setup_build fuzz
+	@ninja -C build/fuzz
+	@set -e; for target in $(wildcard test/fuzz/$(TARGET).c); do \
+	    tools/run_fuzz build/fuzz/test/fuzz/$$(basename $$target .c) $(SECONDS); done
+
+bench: all ## measure the engine on this machine, one JSON object per benchmark
+	build/norn bench engine --json
+	build/norn bench sleepers --count 1000000 --json
+
+tidy: ## check the rules a machine can check (tools/tidy)
+	@tools/tidy
+
+format: ## rewrite src/ and test/ with clang-format-14 (the version counts: another formats differently)
+	clang-format-14 -i $(shell find src test -name '*.[ch]')
+
+lint-clang: packages-build packages-test ## compile everything with clang, warnings are errors
+	@tools/setup_build clang
+	@ninja -C build/clang
+
+coverage: packages-build packages-test ## line and branch coverage of src/ in build/coverage/html
+	@tools/setup_build coverage
+	@ninja -C build/coverage
+	meson test -C build/coverage --no-rebuild --suite unit --suite conformance --suite sim
+	@mkdir -p build/coverage/html
+	gcovr --root . --filter src/ build/coverage --print-summary --html-details build/coverage/html/index.html
+
+install: all ## install norn under PREFIX (default /usr/local); DESTDIR is honoured
+	@meson configure $(release) -Dprefix=$(PREFIX)
+	@ninja -C $(release) src/cmd/norn
+	meson install -C $(release) --no-rebuild
+
+clean: ## remove build/
+	rm -rf build
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
+
+release: packages-build
+	@tools/setup_build release
+
+packages-build:
+	@tools/install-packages build
+
+packages-test:
+	@tools/install-packages test
