@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Chunks in a list, newest first; allocation moves `at` forward in the newest. What is left of a
+ * chunk when the next is needed stays unused: at most the size of one object per chunk.
+ */
+#include "base/arena.h"
+
+#include "base/assert.h"
+#include "base/mem.h"
+#include "base/poison.h"
+
+#define ALIGNMENT 8
+#define CHUNK_SIZE_MAX ((size_t)1 << 20) /* doubling ends here: half a chunk may be waste */
+
+struct arena_chunk {
+    struct arena_chunk *older;
+    size_t size; /* with this head */
+    uint8_t data[];
+};
+
+_Static_assert(offsetof(struct arena_chunk, data) % ALIGNMENT == 0, "the first object is aligned");
+
+void arena_init(struct arena *a, struct mem *mem, size_t chunk_size)
+{
+    assert(chunk_size > sizeof(struct arena_chunk));
+    *a = (struct arena){.mem = mem, .chunk_size_next = chunk_size};
+}
+
+static void chunk_free(struct arena *a, struct arena_chunk *chunk)
+{
+    assert(a->size >= chunk->size);
+    a->size -= chunk->size;
+    unpoison(chunk, chunk->size);
+    mem_give(a->mem, chunk, chunk->size);
+}
+
+/* Allocation goes on at the start of the newest chunk. */
+static void start_chunk(struct arena *a)
+{
+    struct arena_chunk *chunk = a->chunks;
+
+    a->at = chunk->data;
+    a->end = (uint8_t *)chunk + chunk->size;
+    poison(a->at, (size_t)(a->end - a->at));
+}
+
+void arena_release(struct arena *a)
+{
+    while (a->chunks != NULL) {
+        struct arena_chunk *chunk = a->chunks;
+        a->chunks = chunk->older;
+        chunk_free(a, chunk);
+    }
+    assert(a->size == 0);
+    a->at = NULL;
+    a->end = NULL;
+}
+
+void arena_reset(struct arena *a)
+{
+    struct arena_chunk *largest = NULL;
+
+    if (a->chunks == NULL) return;
+    while (a->chunks != NULL) {
+        struct arena_chunk *chunk = a->chunks;
+        a->chunks = chunk->older;
+        if (largest == NULL) {
+            largest = chunk;
+        } else if (chunk->size > largest->size) {
+            chunk_free(a, largest);
+            largest = chunk;
+        } else {
+            chunk_free(a, chunk);
+        }
+    }
+    largest->older = NULL;
+    a->chunks = largest;
+    assert(a->size == largest->size);
+    start_chunk(a);
+}
+
+static bool add_chunk(struct arena *a, size_t size)
+{
+    size_t least = sizeof(struct arena_chunk) + size;
+    size_t wish = least > a->chunk_size_next ? least : a->chunk_size_next;
+    size_t got;
+
+    struct arena_chunk *chunk = mem_grow(a->mem, NULL, 0, least, wish, &got);
+    if (chunk == NULL) return false;
+    chunk->older = a->chunks;
+    chunk->size = got;
+    a->chunks = chunk;
+    a->size += got;
+    if (got == wish && a->chunk_size_next < CHUNK_SIZE_MAX) a->chunk_size_next *= 2;
+    start_chunk(a);
+    return true;
+}
+
+void *arena_alloc(struct arena *a, size_t size)
+{
+    if (size > SIZE_MAX / 2) return NULL;
+    if (size == 0) size = 1; /* an address of its own, so that NULL always means no memory */
+
+    size_t rounded = (size + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
+    if (rounded > (size_t)(a->end - a->at) && !add_chunk(a, rounded)) return NULL;
+
+    uint8_t *object = a->at;
+    a->at += rounded;
+    assert(a->at <= a->end);
+    unpoison(object, size);
+    return object;
+}
+
+void *arena_alloc_zero(struct arena *a, size_t size)
+{
+    void *object = arena_alloc(a, size);
+
+    if (object != NULL) memset(object, 0, size);
+    return object;
+}
+
+struct bytes arena_copy(struct arena *a, struct bytes b)
+{
+    if (b.len == 0) return BYTES_NONE;
+
+    void *copy = arena_alloc(a, b.len);
+    if (copy == NULL) return BYTES_NONE;
+    memcpy(copy, b.ptr, b.len);
+    return bytes_make(copy, b.len);
+}
+
+char *arena_text(struct arena *a, struct bytes b)
+{
+    if (b.len == SIZE_MAX) return NULL;
+
+    char *text = arena_alloc(a, b.len + 1);
+    if (text == NULL) return NULL;
+    if (b.len > 0) memcpy(text, b.ptr, b.len);
+    text[b.len] = '\0';
+    return text;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Hash map whose nodes live inside the mapped objects. Keys are bytes that the object owns.
+ * Insertion cannot fail: when the table cannot grow, chains get longer. There is no iteration on
+ * purpose: its order would depend on the seed; who needs an order keeps a list or a heap beside the
+ * map.
+ */
+#ifndef BASE_MAP_H
+#define BASE_MAP_H
+
+#include "base/bytes.h"
+
+struct mem;
+
+struct map_node {
+    struct map_node *next;
+    uint64_t hash;
+    struct bytes key; /* owned by the containing object, unchanged while mapped */
+};
+
+struct map {
+    struct mem *mem;
+    struct map_node **slots;    /* NULL until a second node came, or no memory for it */
+    struct map_node *only_slot; /* the one chain while there is no table */
+    size_t slots_n;             /* power of two; 1 without a table */
+    size_t n;
+    uint64_t seed[2]; /* keys come from outside: SipHash with a secret keeps chains short */
+};
+
+void map_init(struct map *m, struct mem *mem, uint64_t seed0, uint64_t seed1);
+/* Frees the table; the objects are the caller's. */
+void map_release(struct map *m);
+/* NULL when absent. */
+struct map_node *map_find(const struct map *m, struct bytes key);
+/* node->key is set by the caller; no equal key may be present (asserted). */
+void map_insert(struct map *m, struct map_node *node);
+/* node must be present. */
+void map_remove(struct map *m, struct map_node *node);
+
+#endif

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Bounded queue between threads: many may push, one takes. The only way threads exchange anything.
+ */
+#ifndef BASE_QUEUE_H
+#define BASE_QUEUE_H
+
+#include "base/list.h"
+
+#include <pthread.h>
+#include <stdint.h>
+
+struct queue {
+    pthread_mutex_t mutex;
+    pthread_cond_t filled;
+    struct list items;
+    size_t n;
+    size_t n_max;
+    bool is_closed;
+    bool is_woken;
+};
+
+void queue_init(struct queue *q, size_t n_max);
+/* Must be empty. */
+void queue_release(struct queue *q);
+/* False when full or closed: the node stays the caller's. */
+bool queue_push(struct queue *q, struct list *node);
+/* Moves everything to the end of `to` (a list head). Waits until there is something, the queue
+ * is closed or woken, or timeout_ns (< 0: for ever, 0: not at all) is over. Answers how many
+ * were moved. */
+size_t queue_take_all(struct queue *q, struct list *to, int64_t timeout_ns);
+/* Makes a waiting taker return; without one, the next take does not wait. */
+void queue_wake(struct queue *q);
+/* No push succeeds any more; a waiting taker returns. */
+void queue_close(struct queue *q);
+bool queue_is_closed(struct queue *q);
+
+#endif
