@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Protobuf by hand: a pull reader and a writer that never allocate. The hot path (history events,
+ * work items, worker answers) touches a handful of fields in bytes that are otherwise passed on as
+ * they are; the generated types of message.h would copy every one of them.
+ *
+ * The reader trusts nothing: a varint has at most 10 bytes and fits 64 bits, a tag or a length has
+ * at most 5, a length ends inside the message and below 2 GiB, a field number is 1 to 2^29-1, and
+ * groups are refused. It answers no more than that: UTF-8 and nesting are checked by
+ * message_check().
+ *
+ * Nested messages are written in place: pb_begin() leaves room for the length, pb_end() fills it
+ * in, and moves the contents only when the length needed another number of bytes than was left. A
+ * rough size hint makes that rare; without one, the usual small message has a one-byte length
+ * anyway. The other way, computing every size first, needs a second function for each message and
+ * visits the data twice.
+ */
+#ifndef WIRE_PB_H
+#define WIRE_PB_H
+
+#include "base/bytes.h"
+
+enum pb_wire {
+    PB_VARINT = 0,
+    PB_I64 = 1,
+    PB_LEN = 2,
+    PB_I32 = 5,
+};
+
+#define PB_NUMBER_MAX ((1u << 29) - 1)
+#define PB_LENGTH_MAX ((size_t)INT32_MAX)
+#define PB_NANOS_PER_SECOND 1000000000
+
+/* ---- reading ---- */
+
+struct pb_field {
+    uint32_t number;
+    enum pb_wire wire;
+    uint64_t value;     /* PB_VARINT, PB_I64, PB_I32: the bits; otherwise 0 */
+    struct bytes bytes; /* PB_LEN: the payload; otherwise none. Borrowed from what is read */
+    struct bytes raw;   /* tag and all, as it came: what to append to pass the field on */
+};
+
+struct pb_reader {
+    const uint8_t *at;
+    const uint8_t *end;
+    bool failed; /* malformed; stays, and pb_next() answers false from then on */
+};
+
+/* Borrows b for as long as the reader and its fields are used. */
+struct pb_reader pb_reader_make(struct bytes b);
+
+/* The next field. False at the end and on malformed bytes (`failed`); *out is then undefined. */
+bool pb_next(struct pb_reader *r, struct pb_field *out);
+
+/* One varint of a packed field. False at the end and on malformed bytes (`failed`). */
+bool pb_next_packed(struct pb_reader *r, uint64_t *out);
+
+/* A reader over a nested message; failed from the start unless the field is PB_LEN. */
+struct pb_reader pb_sub(const struct pb_field *field);
+
+/* Like every parser: an int32 keeps the low 32 bits, a bool is true for everything but 0. */
+static inline int32_t pb_int32(const struct pb_field *field)
+{
+    return (int32_t)(uint32_t)field->value;
+}
+static inline bool pb_bool(const struct pb_field *field) { return field->value != 0; }
+
+/* The contents of a StringValue (or BytesValue). False when the field is not one. Borrowed. */
+bool pb_get_string_value(const struct pb_field *field, struct bytes *out);
+
+/* A Timestamp. False when the field is not one or nanos are not 0 to 999,999,999. */
+bool pb_get_timestamp(const struct pb_field *field, int64_t *seconds, int32_t *nanos);
+
+/* Nanoseconds since 1970. The years 1677 to 2262 fit; what is beyond is the first or last of them,
+ * so that "never" (often the year 9999) stays in the far future. */
+int64_t pb_timestamp_ns(int64_t seconds, int32_t nanos);
+
+/* ---- writing: appends to b; without memory b->failed, checked once at the end ---- */
+
+/* These write the field whatever its value. */
+void pb_put_varint(struct buffer *b, uint32_t number, uint64_t value);
+/* A negative value takes 10 bytes, as everywhere. */
+void pb_put_int32(struct buffer *b, uint32_t number, int32_t value);
+/* bytes, string, or an encoded message. */
+void pb_put_bytes(struct buffer *b, uint32_t number, struct bytes value);
+
+/* A plain field (no presence) is absent when it is zero or empty. */
+static inline void pb_put_plain_varint(struct buffer *b, uint32_t number, uint64_t value)
+{
+    if (value != 0) pb_put_varint(b, number, value);
+}
+static inline void pb_put_plain_int32(struct buffer *b, uint32_t number, int32_t value)
+{
+    if (value != 0) pb_put_int32(b, number, value);
+}
+static inline void pb_put_plain_bytes(struct buffer *b, uint32_t number, struct bytes value)
+{
+    if (value.len != 0) pb_put_bytes(b, number, value);
+}
+
+/* A StringValue: nothing when not present; present and empty is the tag and a zero length. */
+void pb_put_string_value(struct buffer *b, uint32_t number, struct bytes value, bool is_present);
+
+/* A Timestamp message, present even for 1970. nanos: 0 to 999,999,999, asserted. */
+void pb_put_timestamp_parts(struct buffer *b, uint32_t number, int64_t seconds, int32_t nanos);
+void pb_put_timestamp(struct buffer *b, uint32_t number, int64_t ns);
+
+/* Where an open nested message began; lives on the stack of its writer. */
+struct pb_mark {
+    size_t start; /* offset of its first content byte, after the room for the length */
+    size_t room;  /* bytes left for the length */
+};
+
+/* size_hint: about how long the contents will be; a wrong one costs a memmove, nothing else. */
+struct pb_mark pb_begin(struct buffer *b, uint32_t number, size_t size_hint);
+/* Marks are closed in the reverse order of their opening. */
+void pb_end(struct buffer *b, struct pb_mark mark);
+
+#endif
