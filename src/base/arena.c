@@ -10,6 +10,7 @@
 #include "base/poison.h"
 
 #define ALIGNMENT 8
+#define KEEP_SIZE_MAX ((size_t)8 << 20)  /* what a reset keeps */
 #define CHUNK_SIZE_MAX ((size_t)1 << 20) /* doubling ends here: half a chunk may be waste */
 
 struct arena_chunk {
@@ -44,43 +45,74 @@ static void start_chunk(struct arena *a)
     poison(a->at, (size_t)(a->end - a->at));
 }
 
+static void list_free(struct arena *a, struct arena_chunk *chunk)
+{
+    while (chunk != NULL) {
+        struct arena_chunk *older = chunk->older;
+        chunk_free(a, chunk);
+        chunk = older;
+    }
+}
+
 void arena_release(struct arena *a)
 {
-    while (a->chunks != NULL) {
-        struct arena_chunk *chunk = a->chunks;
-        a->chunks = chunk->older;
-        chunk_free(a, chunk);
-    }
+    list_free(a, a->chunks);
+    list_free(a, a->spare);
+    a->chunks = NULL;
+    a->spare = NULL;
     assert(a->size == 0);
     a->at = NULL;
     a->end = NULL;
 }
 
+/* Takes the largest of all chunks out of their list. */
+static struct arena_chunk *take_largest(struct arena *a)
+{
+    struct arena_chunk **largest = &a->chunks;
+    for (struct arena_chunk **at = &a->chunks; *at != NULL; at = &(*at)->older) {
+        if ((*at)->size > (*largest)->size) largest = at;
+    }
+    struct arena_chunk *chunk = *largest;
+    *largest = chunk->older;
+    chunk->older = NULL;
+    return chunk;
+}
+
 void arena_reset(struct arena *a)
 {
-    struct arena_chunk *largest = NULL;
-
     if (a->chunks == NULL) return;
-    while (a->chunks != NULL) {
-        struct arena_chunk *chunk = a->chunks;
-        a->chunks = chunk->older;
-        if (largest == NULL) {
-            largest = chunk;
-        } else if (chunk->size > largest->size) {
-            chunk_free(a, largest);
-            largest = chunk;
-        } else {
-            chunk_free(a, chunk);
+    struct arena_chunk *largest = take_largest(a);
+    if (a->size > KEEP_SIZE_MAX) {
+        list_free(a, a->chunks);
+        list_free(a, a->spare);
+        a->spare = NULL;
+        assert(a->size == largest->size);
+    } else {
+        while (a->chunks != NULL) {
+            struct arena_chunk *chunk = a->chunks;
+            a->chunks = chunk->older;
+            chunk->older = a->spare;
+            a->spare = chunk;
         }
     }
-    largest->older = NULL;
     a->chunks = largest;
-    assert(a->size == largest->size);
     start_chunk(a);
+}
+
+static bool use_spare(struct arena *a, size_t size)
+{
+    struct arena_chunk *chunk = a->spare;
+    if (chunk == NULL || chunk->size < sizeof *chunk + size) return false;
+    a->spare = chunk->older;
+    chunk->older = a->chunks;
+    a->chunks = chunk;
+    start_chunk(a);
+    return true;
 }
 
 static bool add_chunk(struct arena *a, size_t size)
 {
+    if (use_spare(a, size)) return true;
     size_t least = sizeof(struct arena_chunk) + size;
     size_t wish = least > a->chunk_size_next ? least : a->chunk_size_next;
     size_t got;

@@ -15,6 +15,7 @@ struct arena_chunk;
 struct arena {
     struct mem *mem;
     struct arena_chunk *chunks; /* newest first */
+    struct arena_chunk *spare;  /* emptied by a reset, used again before new ones are taken */
     uint8_t *at;
     uint8_t *end;
     size_t chunk_size_next;
@@ -25,7 +26,8 @@ struct arena {
 void arena_init(struct arena *a, struct mem *mem, size_t chunk_size);
 /* Frees everything; the arena can be used again. */
 void arena_release(struct arena *a);
-/* Forgets every allocation, keeps the largest chunk for the next use. */
+/* Forgets every allocation and keeps the chunks for the next use; of a large arena (beyond 8 MiB) only the
+ * largest one. */
 void arena_reset(struct arena *a);
 
 /* Aligned to 8 bytes; NULL without memory. Lives until reset or release. */

@@ -145,7 +145,7 @@ static bool buffer_grow(struct buffer *b, size_t least)
     return true;
 }
 
-bool buffer_reserve(struct buffer *b, size_t more)
+bool buffer_make_room(struct buffer *b, size_t more)
 {
     assert(b->len <= b->size);
     if (b->failed) return false;
@@ -153,15 +153,6 @@ bool buffer_reserve(struct buffer *b, size_t more)
     b->failed = more > SIZE_MAX / 4 || !buffer_grow(b, b->len + more);
     return !b->failed;
 }
-
-void buffer_append(struct buffer *b, const void *ptr, size_t len)
-{
-    if (len == 0 || !buffer_reserve(b, len)) return;
-    memcpy(b->ptr + b->len, ptr, len);
-    b->len += len;
-}
-
-void buffer_u8(struct buffer *b, uint8_t value) { buffer_append(b, &value, sizeof value); }
 
 void buffer_u32(struct buffer *b, uint32_t value) { buffer_append(b, &value, sizeof value); }
 
@@ -174,17 +165,17 @@ size_t varint_size(uint64_t value)
     return (bits + 6) / 7;
 }
 
-void buffer_varint(struct buffer *b, uint64_t value)
+/* Written in place, into exactly the room it takes. */
+void buffer_long_varint(struct buffer *b, uint64_t value)
 {
-    uint8_t encoded[VARINT_SIZE_MAX];
-    size_t n = 0;
-
+    if (!buffer_reserve(b, varint_size(value))) return;
+    uint8_t *at = b->ptr + b->len;
     while (value >= 0x80) {
-        encoded[n++] = (uint8_t)(value | 0x80);
+        *at++ = (uint8_t)(value | 0x80);
         value >>= 7;
     }
-    encoded[n++] = (uint8_t)value;
-    buffer_append(b, encoded, n);
+    *at++ = (uint8_t)value;
+    b->len = (size_t)(at - b->ptr);
 }
 
 void buffer_bytes(struct buffer *b, struct bytes value)

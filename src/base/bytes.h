@@ -64,15 +64,36 @@ void buffer_init(struct buffer *b, struct mem *mem);
 void buffer_release(struct buffer *b);
 /* Forgets the contents and a failure, and keeps the memory. */
 void buffer_clear(struct buffer *b);
+/* The slow way of buffer_reserve(): grows, or fails. */
+bool buffer_make_room(struct buffer *b, size_t more);
+
 /* Makes room for `more` bytes beyond len; false (and failed) without memory. Room grows twofold, so
  * that n appends cost O(n). */
-bool buffer_reserve(struct buffer *b, size_t more);
+static inline bool buffer_reserve(struct buffer *b, size_t more)
+{
+    return (!b->failed && more <= b->size - b->len) || buffer_make_room(b, more);
+}
 
-void buffer_append(struct buffer *b, const void *ptr, size_t len);
-void buffer_u8(struct buffer *b, uint8_t value);
+/* The appends are inline: a record is written in dozens of pieces of a few bytes. */
+static inline void buffer_append(struct buffer *b, const void *ptr, size_t len)
+{
+    if (len == 0 || !buffer_reserve(b, len)) return;
+    memcpy(b->ptr + b->len, ptr, len);
+    b->len += len;
+}
+static inline void buffer_u8(struct buffer *b, uint8_t value)
+{
+    if (buffer_reserve(b, 1)) b->ptr[b->len++] = value;
+}
 void buffer_u32(struct buffer *b, uint32_t value);
 void buffer_u64(struct buffer *b, uint64_t value);
-void buffer_varint(struct buffer *b, uint64_t value);
+/* The slow way of buffer_varint(). */
+void buffer_long_varint(struct buffer *b, uint64_t value);
+static inline void buffer_varint(struct buffer *b, uint64_t value)
+{
+    if (value < 0x80) buffer_u8(b, (uint8_t)value);
+    else buffer_long_varint(b, value);
+}
 /* varint length, then the bytes */
 void buffer_bytes(struct buffer *b, struct bytes value);
 

@@ -41,7 +41,10 @@ static struct map_node *find(const struct map *m, uint64_t hash, struct bytes ke
 struct map_node *map_find(const struct map *m, struct bytes key)
 {
     if (m->n == 0) return NULL;
-    return find(m, siphash64(m->seed, key), key);
+    if (m->recent != NULL && bytes_equal(m->recent->key, key)) return m->recent;
+    struct map_node *node = find(m, siphash64(m->seed, key), key);
+    if (node != NULL) ((struct map *)m)->recent = node; /* a map belongs to one thread */
+    return node;
 }
 
 static void put(struct map *m, struct map_node *node)
@@ -92,6 +95,7 @@ void map_insert(struct map *m, struct map_node *node)
 
     if (m->n >= m->slots_n) grow(m);
     put(m, node);
+    m->recent = node;
     m->n++;
 }
 
@@ -105,6 +109,7 @@ void map_remove(struct map *m, struct map_node *node)
     }
     *link = node->next;
     node->next = NULL;
+    if (m->recent == node) m->recent = NULL;
     assert(m->n > 0);
     m->n--;
 }

@@ -20,6 +20,7 @@ struct map_node {
 
 struct map {
     struct mem *mem;
+    struct map_node *recent; /* last one found or inserted: most look-ups come in runs */
     struct map_node **slots;    /* NULL until a second node came, or no memory for it */
     struct map_node *only_slot; /* the one chain while there is no table */
     size_t slots_n;             /* power of two; 1 without a table */

@@ -18,16 +18,12 @@ struct pb_reader pb_reader_make(struct bytes b)
 
 /* The byte after the varint that begins at `at`, or NULL when it does not end within size_max bytes
  * and before `end`, or does not fit 64 bits. */
-static const uint8_t *varint_read(const uint8_t *at, const uint8_t *end, size_t size_max,
-                                  uint64_t *out)
+static const uint8_t *varint_read_long(const uint8_t *at, const uint8_t *end, size_t size_max,
+                                       uint64_t *out)
 {
     uint64_t value = 0;
     unsigned shift = 0;
 
-    if (at < end && *at < 0x80) {
-        *out = *at;
-        return at + 1;
-    }
     for (size_t i = 0; i < size_max && at < end; i++, shift += 7) {
         const uint8_t byte = *at++;
 
@@ -39,6 +35,16 @@ static const uint8_t *varint_read(const uint8_t *at, const uint8_t *end, size_t 
         }
     }
     return NULL;
+}
+
+static inline const uint8_t *varint_read(const uint8_t *at, const uint8_t *end, size_t size_max,
+                                         uint64_t *out)
+{
+    if (at < end && *at < 0x80) {
+        *out = *at;
+        return at + 1;
+    }
+    return varint_read_long(at, end, size_max, out);
 }
 
 static const uint8_t *fixed_read(const uint8_t *at, const uint8_t *end, size_t size, uint64_t *out)

@@ -72,8 +72,8 @@ TEST(chunks_double)
     mem_release(&mem);
 }
 
-/* A batch arena is reset thousands of times a second: its largest chunk must serve again. */
-TEST(reset_keeps_the_largest_chunk)
+/* A batch arena is reset thousands of times a second: its chunks must serve again, the largest first. */
+TEST(reset_keeps_the_chunks)
 {
     struct mem mem;
     struct arena a;
@@ -83,16 +83,37 @@ TEST(reset_keeps_the_largest_chunk)
     EXPECT(arena_alloc(&a, 30) != NULL);
     void *large = arena_alloc(&a, 9000);
     EXPECT(arena_alloc(&a, 1000) != NULL);
-    EXPECT(a.size > 10000);
+    size_t size = a.size;
     arena_reset(&a);
-    EXPECT(a.size >= 9000);
-    EXPECT(a.size < 9100);
+    EXPECT_EQ(size, a.size);
     EXPECT_EQ(a.size, mem.used);
     mem.fail_at = 1;
+    mem.fail_forever = true;
     EXPECT(arena_alloc(&a, 9000) == large);
-    EXPECT(arena_alloc(&a, 100) == NULL);
+    EXPECT(arena_alloc(&a, 30) != NULL);
+    EXPECT(arena_alloc(&a, 9000) == NULL); /* no chunk is left that has so much room */
+    mem.fail_at = 0;
+    mem.fail_forever = false;
     arena_release(&a);
+    EXPECT_EQ(0, mem.used);
     EXPECT(arena_alloc(&a, 100) != NULL); /* usable after release, too */
+    arena_release(&a);
+    mem_release(&mem);
+}
+
+/* One huge batch must not hold its memory for ever. */
+TEST(reset_of_a_large_arena_keeps_one_chunk)
+{
+    struct mem mem;
+    struct arena a;
+
+    mem_init(&mem, SIZE_MAX);
+    arena_init(&a, &mem, 64);
+    for (int i = 0; i < 20; i++) EXPECT(arena_alloc(&a, (size_t)1 << 20) != NULL);
+    EXPECT(a.size > (size_t)20 << 20);
+    arena_reset(&a);
+    EXPECT(a.size < (size_t)3 << 20);
+    EXPECT_EQ(a.size, mem.used);
     arena_release(&a);
     mem_release(&mem);
 }

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * apply(): one batch of the archiver becomes one transaction. In this order, so that each table is
+ * touched in its own order:
+ *
+ *      removes ─> rows of puts that replace are found ─> snapshots to blocks ─> rows ─> keys ─>
+ * commit
+ */
+#include "store/archive_sqlite.h"
+
+#include "base/assert.h"
+
+/* What is known of a put besides the put itself. */
+struct pending {
+    uint64_t hash;
+    int64_t seq;
+    bool exists;
+    struct blob_place place;
+};
+
+/* A row that is there. */
+struct found {
+    int64_t seq;
+    uint64_t blob_segment;
+    uint64_t blob_length;
+    bool is_terminal;
+};
+
+/* E_NOT_FOUND when there is no such row. */
+static enum status find(struct archive_writer *w, struct archive_key key, uint64_t hash,
+                        struct found *out)
+{
+    struct db *db = &w->db;
+    sqlite3_stmt *statement = db->statements[WRITER_FIND];
+    enum db_row row;
+
+    db_bind_integer(db, WRITER_FIND, 1, (int64_t)hash);
+    db_bind_text(db, WRITER_FIND, 2, key.hub);
+    db_bind_text(db, WRITER_FIND, 3, key.id);
+    enum status status = db_step(db, WRITER_FIND, &row);
+    if (status == OK && row == DB_DONE) status = E_NOT_FOUND;
+    if (status == OK) {
+        *out = (struct found){
+            .seq = sqlite3_column_int64(statement, 0),
+            .blob_segment = (uint64_t)sqlite3_column_int64(statement, 1),
+            .blob_length = (uint64_t)sqlite3_column_int64(statement, 2),
+            .is_terminal = sqlite3_column_int(statement, 3) != 0,
+        };
+        assert(out->seq > 0); /* we number from 1 on, and this column cannot be NULL */
+    }
+    db_reset(db, WRITER_FIND);
+    return status;
+}
+
+/* The account without this row: it is removed or replaced. */
+static enum status uncount(struct archive_writer *w, const struct found *found)
+{
+    if (w->counts.rows == 0) return E_CORRUPT;
+    if (found->is_terminal && w->counts.rows_terminal == 0) return E_CORRUPT;
+    w->counts.rows--;
+    if (found->is_terminal) w->counts.rows_terminal--;
+    return archive_uncount_blob(w, found->blob_segment, found->blob_length);
+}
+
+static enum status remove_row(struct archive_writer *w, struct archive_key key)
+{
+    struct found found;
+    uint64_t hash = archive_key_hash(key);
+
+    enum status status = find(w, key, hash, &found);
+    if (status == E_NOT_FOUND) return OK;
+    if (status == OK) status = uncount(w, &found);
+    if (status != OK) return status;
+    db_bind_integer(&w->db, WRITER_DELETE, 1, found.seq);
+    status = db_run(&w->db, WRITER_DELETE);
+    if (status != OK) return status;
+    assert(sqlite3_changes64(w->db.connection) == 1);
+    return archive_keys_remove(w, (struct archive_key_entry){.hash = hash, .seq = found.seq});
+}
+
+/* Which row it goes to: the one that is there, or the next number. */
+static enum status locate(struct archive_writer *w, const struct archive_put *put,
+                          struct pending *pending)
+{
+    struct archive_key key = {.hub = put->row.hub, .id = put->row.id};
+    struct found found;
+
+    assert(put->row.is_terminal == (put->row.completed_ms != ARCHIVE_NO_TIME));
+    *pending = (struct pending){.hash = archive_key_hash(key)};
+    if (!put->is_new) {
+        enum status status = find(w, key, pending->hash, &found);
+        if (status != OK && status != E_NOT_FOUND) return status;
+        pending->exists = status == OK;
+    }
+    if (pending->exists) {
+        pending->seq = found.seq;
+        return uncount(w, &found);
+    }
+    pending->seq = ++w->counts.seq_last;
+    assert(pending->seq > 0);
+    return OK;
+}
+
+static enum status write_snapshots(struct archive_writer *w, const struct archive_batch *batch,
+                                   struct pending *pending)
+{
+    for (size_t i = 0; i < batch->puts_n; i++) {
+        assert(pending[i].seq > 0);
+        enum status status = blob_writer_add(&w->blobs, (uint64_t)pending[i].seq,
+                                             batch->puts[i].row.snapshot, &pending[i].place);
+        if (status != OK) return status;
+        archive_count_blob(w, &pending[i].place);
+    }
+    return OK;
+}
+
+static void bind_time(struct db *db, int statement, int column, int64_t time_ms)
+{
+    assert(column > 0);
+    if (time_ms == ARCHIVE_NO_TIME) {
+        db_bind_null(db, statement, column);
+    } else {
+        db_bind_integer(db, statement, column, time_ms);
+    }
+}
+
+static enum status write_row(struct archive_writer *w, const struct archive_row *row,
+                             const struct pending *pending)
+{
+    struct db *db = &w->db;
+    int to = pending->exists ? WRITER_UPDATE : WRITER_INSERT;
+
+    assert(pending->place.length == row->snapshot.len);
+    db_bind_text(db, to, COLUMN_HUB + 1, row->hub);
+    db_bind_text(db, to, COLUMN_ID + 1, row->id);
+    db_bind_text(db, to, COLUMN_NAME + 1, row->name);
+    db_bind_integer(db, to, COLUMN_STATUS + 1, row->status);
+    db_bind_integer(db, to, COLUMN_CREATED + 1, row->created_ms);
+    db_bind_integer(db, to, COLUMN_UPDATED + 1, row->updated_ms);
+    bind_time(db, to, COLUMN_COMPLETED + 1, row->completed_ms);
+    bind_time(db, to, COLUMN_WAKE + 1, row->is_terminal ? ARCHIVE_NO_TIME : row->wake_ms);
+    db_bind_integer(db, to, COLUMN_PARTITION + 1, row->partition);
+    db_bind_integer(db, to, COLUMN_VERSION + 1, (int64_t)row->version);
+    db_bind_text_or_null(db, to, COLUMN_PARENT + 1, row->parent_id);
+    db_bind_text_or_null(db, to, COLUMN_TAGS + 1, row->tags);
+    db_bind_text_or_null(db, to, COLUMN_ERROR + 1, row->error);
+    db_bind_integer(db, to, COLUMN_SEGMENT + 1, (int64_t)pending->place.segment);
+    db_bind_integer(db, to, COLUMN_BLOCK + 1, (int64_t)pending->place.block);
+    db_bind_integer(db, to, COLUMN_OFFSET + 1, pending->place.offset);
+    db_bind_integer(db, to, COLUMN_LENGTH + 1, pending->place.length);
+    db_bind_integer(db, to, COLUMN_LENGTH + 2, pending->seq);
+    enum status status = db_run(db, to);
+    if (status != OK) return status;
+    assert(sqlite3_changes64(db->connection) == 1);
+    w->counts.rows++;
+    if (row->is_terminal) w->counts.rows_terminal++;
+    return OK;
+}
+
+static enum status write_rows(struct archive_writer *w, const struct archive_batch *batch,
+                              const struct pending *pending, struct archive_key_entry *new_keys)
+{
+    size_t new_n = 0;
+
+    for (size_t i = 0; i < batch->puts_n; i++) {
+        enum status status = write_row(w, &batch->puts[i].row, &pending[i]);
+        if (status != OK) return status;
+        if (pending[i].exists) continue;
+        new_keys[new_n++] =
+            (struct archive_key_entry){.hash = pending[i].hash, .seq = pending[i].seq};
+    }
+    assert(new_n <= batch->puts_n);
+    return archive_keys_add(w, new_keys, new_n);
+}
+
+static enum status apply_puts(struct archive_writer *w, const struct archive_batch *batch)
+{
+    if (batch->puts_n == 0) return OK;
+    assert(batch->puts != NULL);
+    struct pending *pending = arena_alloc(&w->scratch, batch->puts_n * sizeof *pending);
+    struct archive_key_entry *new_keys = arena_alloc(&w->scratch, batch->puts_n * sizeof *new_keys);
+    if (pending == NULL || new_keys == NULL) return E_NOMEM;
+
+    enum status status = OK;
+    for (size_t i = 0; status == OK && i < batch->puts_n; i++)
+        status = locate(w, &batch->puts[i], &pending[i]);
+    if (status == OK) status = write_snapshots(w, batch, pending);
+    if (status == OK) status = write_rows(w, batch, pending, new_keys);
+    return status;
+}
+
+static enum status apply_partitions(struct archive_writer *w, const struct archive_batch *batch)
+{
+    for (size_t i = 0; i < batch->partitions_n; i++) {
+        assert(batch->partitions != NULL);
+        db_bind_integer(&w->db, WRITER_PARTITION, 1, batch->partitions[i].partition);
+        db_bind_blob(&w->db, WRITER_PARTITION, 2, batch->partitions[i].state);
+        enum status status = db_run(&w->db, WRITER_PARTITION);
+        if (status != OK) return status;
+    }
+    return OK;
+}
+
+enum status archive_sqlite_apply(struct archive *a, const struct archive_batch *batch)
+{
+    struct archive_sqlite *s = archive_sqlite_of(a);
+    struct archive_writer *w = &s->writer;
+
+    assert(batch->applied_lsn >= w->counts.applied_lsn);
+    enum status status = archive_begin(s);
+    if (status != OK) return status;
+    for (size_t i = 0; status == OK && i < batch->removes_n; i++)
+        status = remove_row(w, batch->removes[i]);
+    if (status == OK) status = apply_puts(w, batch);
+    if (status == OK) status = apply_partitions(w, batch);
+    w->counts.applied_lsn = batch->applied_lsn;
+    return status == OK ? archive_commit(s) : archive_rollback(s, status);
+}

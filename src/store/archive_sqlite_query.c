@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reading the SQLite archive: one row, lists, sleepers, hashes.
+ *
+ * SQL does what an index or a number decides; what is about bytes (prefix, tag, part of the error)
+ * is decided here, because SQL functions on text stop at a NUL and change their mind about what is
+ * not UTF-8. The indexes are by time alone: SQLite sorts rows of the same millisecond by id as it
+ * goes, so that a list streams.
+ *
+ * Callbacks run while a statement is open and `reading` is held: they must not call the archive.
+ */
+#define _GNU_SOURCE /* memmem */
+#include "store/archive_sqlite.h"
+
+#include "base/assert.h"
+
+static void reading_begin(struct archive_sqlite *s)
+{
+    int error = pthread_mutex_lock(&s->reading);
+    assert(error == 0); /* else a callback has called the archive */
+}
+
+static void reading_end(struct archive_sqlite *s)
+{
+    int error = pthread_mutex_unlock(&s->reading);
+    assert(error == 0);
+}
+
+static int64_t integer_at(struct archive_reader *r, int statement, enum archive_column column)
+{
+    return sqlite3_column_int64(r->db.statements[statement], (int)column);
+}
+
+static int64_t time_at(struct archive_reader *r, int statement, enum archive_column column)
+{
+    sqlite3_stmt *prepared = r->db.statements[statement];
+
+    assert(column == COLUMN_COMPLETED || column == COLUMN_WAKE);
+    if (sqlite3_column_type(prepared, (int)column) == SQLITE_NULL) return ARCHIVE_NO_TIME;
+    return sqlite3_column_int64(prepared, (int)column);
+}
+
+/* Borrowed until the next step. */
+static struct archive_row row_at(struct archive_reader *r, int statement)
+{
+    struct db *db = &r->db;
+    int64_t completed_ms = time_at(r, statement, COLUMN_COMPLETED);
+
+    assert(sqlite3_column_count(db->statements[statement]) == COLUMN_LENGTH + 1);
+    return (struct archive_row){
+        .hub = db_bytes(db, statement, COLUMN_HUB),
+        .id = db_bytes(db, statement, COLUMN_ID),
+        .partition = (uint32_t)integer_at(r, statement, COLUMN_PARTITION),
+        .version = (uint64_t)integer_at(r, statement, COLUMN_VERSION),
+        .status = (int32_t)integer_at(r, statement, COLUMN_STATUS),
+        .is_terminal = completed_ms != ARCHIVE_NO_TIME,
+        .name = db_bytes(db, statement, COLUMN_NAME),
+        .tags = db_bytes(db, statement, COLUMN_TAGS),
+        .parent_id = db_bytes(db, statement, COLUMN_PARENT),
+        .error = db_bytes(db, statement, COLUMN_ERROR),
+        .created_ms = integer_at(r, statement, COLUMN_CREATED),
+        .updated_ms = integer_at(r, statement, COLUMN_UPDATED),
+        .completed_ms = completed_ms,
+        .wake_ms = time_at(r, statement, COLUMN_WAKE),
+    };
+}
+
+/* Borrowed until the next snapshot. */
+static enum status snapshot_at(struct archive_reader *r, int statement, struct bytes *out)
+{
+    struct blob_place place = {
+        .segment = (uint64_t)integer_at(r, statement, COLUMN_SEGMENT),
+        .block = (uint64_t)integer_at(r, statement, COLUMN_BLOCK),
+        .offset = (uint32_t)integer_at(r, statement, COLUMN_OFFSET),
+        .length = (uint32_t)integer_at(r, statement, COLUMN_LENGTH),
+    };
+    enum status status = blob_reader_get(&r->blobs, &place, out);
+
+    assert(status != OK || out->len == place.length);
+    return status;
+}
+
+static bool copy_bytes(struct arena *arena, struct bytes *b)
+{
+    size_t len = b->len;
+
+    *b = arena_copy(arena, *b);
+    assert(b->len == len || b->len == 0);
+    return b->len == len;
+}
+
+static enum status copy_row(struct arena *arena, struct archive_row *row)
+{
+    struct bytes *all[] = {&row->hub,       &row->id,    &row->name,    &row->tags,
+                           &row->parent_id, &row->error, &row->snapshot};
+
+    assert(arena != NULL);
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        if (!copy_bytes(arena, all[i])) return E_NOMEM;
+    }
+    return OK;
+}
+
+enum status archive_sqlite_get(struct archive *a, struct archive_key key, bool want_snapshot,
+                               struct arena *arena, struct archive_row *out)
+{
+    struct archive_sqlite *s = archive_sqlite_of(a);
+    struct archive_reader *r = &s->reader;
+    enum db_row found;
+
+    reading_begin(s);
+    db_bind_integer(&r->db, READER_GET, 1, (int64_t)archive_key_hash(key));
+    db_bind_text(&r->db, READER_GET, 2, key.hub);
+    db_bind_text(&r->db, READER_GET, 3, key.id);
+    enum status status = db_step(&r->db, READER_GET, &found);
+    if (status == OK && found == DB_DONE) status = E_NOT_FOUND;
+    if (status == OK) {
+        struct archive_row row = row_at(r, READER_GET);
+        assert(bytes_equal(row.id, key.id));
+        if (want_snapshot) status = snapshot_at(r, READER_GET, &row.snapshot);
+        if (status == OK) status = copy_row(arena, &row);
+        if (status == OK) *out = row;
+    }
+    db_reset(&r->db, READER_GET);
+    reading_end(s);
+    return status;
+}
+
+static bool contains(struct bytes whole, struct bytes part)
+{
+    if (part.len == 0) return true;
+    return whole.len >= part.len && memmem(whole.ptr, whole.len, part.ptr, part.len) != NULL;
+}
+
+/* tags is "key=value\n" for each. */
+static bool has_tag(struct bytes tags, struct bytes tag)
+{
+    while (tags.len > 0) {
+        const uint8_t *end = memchr(tags.ptr, '\n', tags.len);
+        size_t len = end == NULL ? tags.len : (size_t)(end - tags.ptr);
+        if (bytes_equal(bytes_make(tags.ptr, len), tag)) return true;
+        if (end == NULL) return false;
+        assert(len < tags.len);
+        tags = bytes_make(end + 1, tags.len - len - 1);
+    }
+    return false;
+}
+
+static bool is_wanted(const struct archive_query *query, const struct archive_row *row)
+{
+    if (!bytes_start_with(row->id, query->id_prefix)) return false;
+    if (query->tag.len > 0 && !has_tag(row->tags, query->tag)) return false;
+    return contains(row->error, query->error_part);
+}
+
+static void bind_query(struct db *db, int statement, const struct archive_query *query)
+{
+    bool is_after = query->has_after && query->after_ms >= query->from_ms;
+
+    assert(query->limit > 0);
+    db_bind_text(db, statement, 1, query->hub);
+    db_bind_integer(db, statement, 2, is_after ? query->after_ms : query->from_ms);
+    db_bind_integer(db, statement, 3, query->to_ms == 0 ? INT64_MAX : query->to_ms);
+    db_bind_integer(db, statement, 4, query->terminal_only);
+    db_bind_integer(db, statement, 5, query->status_mask);
+    if (query->name.len > 0) db_bind_text(db, statement, 6, query->name);
+    /* Unbound is NULL: no position to be after, or one that is before from_ms anyway. */
+    if (is_after) db_bind_text(db, statement, 7, query->after_id);
+}
+
+enum status archive_sqlite_query(struct archive *a, const struct archive_query *query,
+                                 archive_row_fn *fn, void *user)
+{
+    struct archive_sqlite *s = archive_sqlite_of(a);
+    struct archive_reader *r = &s->reader;
+    int statement = query->by_completion ? READER_BY_COMPLETION : READER_BY_CREATION;
+    uint32_t given_n = 0;
+    enum db_row found;
+    enum status status;
+
+    reading_begin(s);
+    bind_query(&r->db, statement, query);
+    while ((status = db_step(&r->db, statement, &found)) == OK && found == DB_ROW) {
+        struct archive_row row = row_at(r, statement);
+        if (!is_wanted(query, &row)) continue;
+        if (query->want_snapshot) status = snapshot_at(r, statement, &row.snapshot);
+        if (status == OK) status = fn(user, &row);
+        if (status != OK || ++given_n == query->limit) break;
+    }
+    assert(given_n <= query->limit);
+    db_reset(&r->db, statement);
+    reading_end(s);
+    return status;
+}
+
+enum status archive_sqlite_due(struct archive *a, int64_t before_ms,
+                               const struct archive_row *after, uint32_t limit, archive_row_fn *fn,
+                               void *user)
+{
+    struct archive_sqlite *s = archive_sqlite_of(a);
+    struct archive_reader *r = &s->reader;
+    enum db_row found;
+    enum status status;
+
+    assert(limit > 0);
+    reading_begin(s);
+    db_bind_integer(&r->db, READER_DUE, 1, before_ms);
+    db_bind_integer(&r->db, READER_DUE, 2, after == NULL ? INT64_MIN : after->wake_ms);
+    db_bind_text(&r->db, READER_DUE, 3, after == NULL ? BYTES_NONE : after->hub);
+    db_bind_text(&r->db, READER_DUE, 4, after == NULL ? BYTES_NONE : after->id);
+    db_bind_integer(&r->db, READER_DUE, 5, limit);
+    while ((status = db_step(&r->db, READER_DUE, &found)) == OK && found == DB_ROW) {
+        struct archive_row row = row_at(r, READER_DUE);
+        assert(row.wake_ms <= before_ms);
+        status = snapshot_at(r, READER_DUE, &row.snapshot);
+        if (status == OK) status = fn(user, &row);
+        if (status != OK) break;
+    }
+    db_reset(&r->db, READER_DUE);
+    reading_end(s);
+    return status;
+}
+
+enum status archive_sqlite_hashes(struct archive *a, archive_hash_fn *fn, void *user)
+{
+    struct archive_reader *r = &archive_sqlite_of(a)->reader;
+    sqlite3_stmt *statement = r->db.statements[READER_HASHES];
+    enum db_row found;
+    enum status status;
+
+    assert(fn != NULL);
+    while ((status = db_step(&r->db, READER_HASHES, &found)) == OK && found == DB_ROW) {
+        status = fn(user, (uint64_t)sqlite3_column_int64(statement, 0));
+        if (status != OK) break;
+    }
+    db_reset(&r->db, READER_HASHES);
+    return status;
+}

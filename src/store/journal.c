@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What is common to all journals: the order of calls, of LSNs, epochs and times, and that a journal
+ * which failed once never answers OK again.
+ */
+#include "store/journal.h"
+
+#include "base/assert.h"
+
+enum status journal_replay(struct journal *j, uint64_t after_lsn, journal_replay_fn *fn, void *user,
+                           struct journal_report *report)
+{
+    assert(fn != NULL);
+    assert(report != NULL);
+    assert(!j->is_replayed);
+    *report = (struct journal_report){0};
+    if (j->is_failed) return E_IO;
+
+    enum status status = j->ops->replay(j, after_lsn, fn, user, report);
+    if (status != OK) {
+        j->is_failed = true;
+        return status;
+    }
+    assert(report->last_lsn >= after_lsn);
+    assert(report->first_lsn <= after_lsn + 1);
+    j->last_lsn = report->last_lsn;
+    j->last_epoch = report->last_epoch;
+    j->last_time_ns = report->last_time_ns;
+    j->is_replayed = true;
+    return OK;
+}
+
+enum status journal_append(struct journal *j, const struct journal_frame *frame)
+{
+    assert(frame->payload.ptr != NULL || frame->payload.len == 0);
+    if (j->is_failed) return E_IO;
+    assert(j->is_replayed);
+    assert(frame->lsn == j->last_lsn + 1);
+    assert(frame->time_ns >= j->last_time_ns);
+    if (frame->epoch < j->last_epoch) return E_STALE;
+    if (frame->payload.len > JOURNAL_FRAME_SIZE_MAX) return E_LIMIT;
+
+    enum status status = j->ops->append(j, frame);
+    if (status == E_NOSPACE || status == E_NOMEM) return status;
+    if (status != OK) {
+        j->is_failed = true;
+        return E_IO;
+    }
+    j->last_lsn = frame->lsn;
+    j->last_epoch = frame->epoch;
+    j->last_time_ns = frame->time_ns;
+    return OK;
+}
+
+enum status journal_trim(struct journal *j, uint64_t upto_lsn)
+{
+    if (j->is_failed) return E_IO;
+    assert(j->is_replayed);
+    assert(upto_lsn <= j->last_lsn);
+    return j->ops->trim(j, upto_lsn);
+}
+
+void journal_usage(struct journal *j, uint64_t *bytes, bool *has_spare)
+{
+    assert(bytes != NULL);
+    assert(has_spare != NULL);
+    j->ops->usage(j, bytes, has_spare);
+}
+
+void journal_close(struct journal *j)
+{
+    assert(j->ops != NULL);
+    j->ops->close(j);
+}
