@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The step: one input in, records and effects out. Memory for the whole step is reserved before anything
+ * changes, so that a step happens completely or not at all.
+ */
+#include "core/core.h"
+
+#include "base/mem.h"
+#include "core/state.h"
+
+const char *input_name(enum input_kind kind)
+{
+    switch (kind) {
+#define X(name, file)                                                                              \
+    case INPUT_##name: return #name;
+        INPUTS(X)
+#undef X
+    }
+    return "unknown";
+}
+
+enum status core_new(const struct core_options *options, struct core **out)
+{
+    struct core *c = mem_take_zero(options->mem, sizeof *c);
+    if (c == NULL) return E_NOMEM;
+    size_t peers_size = options->partitions_n * sizeof *c->peers;
+    assert(options->partition < options->partitions_n);
+    c->peers = mem_take_zero(options->mem, peers_size);
+    if (c->peers == NULL) {
+        mem_give(options->mem, c, sizeof *c);
+        return E_NOMEM;
+    }
+    c->options = *options;
+    c->mem = options->mem;
+    map_init(&c->instances, c->mem, options->map_seed[0], options->map_seed[1]);
+    map_init(&c->open, c->mem, options->map_seed[0], options->map_seed[1]);
+    map_init(&c->queues, c->mem, options->map_seed[0], options->map_seed[1]);
+    list_init(&c->all);
+    list_init(&c->all_queues);
+    list_init(&c->dirty);
+    list_init(&c->finished);
+    list_init(&c->idle);
+    heap_init(&c->due);
+    buffer_init(&c->scratch, c->mem);
+    buffer_init(&c->scratch2, c->mem);
+    buffer_init(&c->events, c->mem);
+    arena_init(&c->temporary, c->mem, 4096);
+    *out = c;
+    return OK;
+}
+
+void core_free(struct core *c)
+{
+    while (!list_is_empty(&c->all)) {
+        instance_drop(container_of(list_first(&c->all), struct instance, all));
+    }
+    queues_release(c);
+    outbox_release(c);
+    map_release(&c->instances);
+    map_release(&c->open);
+    map_release(&c->queues);
+    buffer_release(&c->scratch);
+    buffer_release(&c->scratch2);
+    buffer_release(&c->events);
+    arena_release(&c->temporary);
+    struct mem *mem = c->mem;
+    mem_give(mem, c->peers, c->options.partitions_n * sizeof *c->peers);
+    mem_give(mem, c, sizeof *c);
+}
+
+/* ---- memory for a step ---- */
+
+static size_t start_size(const struct input_start *start)
+{
+    return start->key.len + start->name.len + start->version.value.len + start->input.value.len +
+           start->trace.value.len + start->tags.len;
+}
+
+static size_t answer_size(const struct orchestrator_answer *answer)
+{
+    size_t size = answer->custom_status.value.len + answer->trace.value.len;
+    for (uint32_t n = 0; n < answer->actions_n; n++) {
+        const struct action *a = &answer->actions[n];
+        size += 1024 + a->name.len + a->version.value.len + a->input.value.len + a->trace.value.len +
+                a->instance_id.len + a->tags.len + a->failure.value.len + a->carryover.len;
+    }
+    return size;
+}
+
+/* All that an instance has, for inputs that copy it. */
+static size_t whole_size(const struct core *c, struct bytes key)
+{
+    const struct instance *i = instance_find(c, key);
+    if (i == NULL) return 0;
+    return i->history.size + i->inbox.size + ((size_t)i->history.n + i->inbox.n) * 128 + i->arena.size;
+}
+
+static size_t take_size(const struct core *c, const struct input *in)
+{
+    const struct work_queue *q = queue_find(c, in->take.queue);
+    if (q == NULL || q->n == 0) return 0;
+    const struct list *first = list_first(&q->members);
+    if (q->kind == WORK_TASK) return container_of(first, struct item, queued)->created->len;
+    const struct instance *i = container_of(first, struct instance, queued);
+    size_t size = i->inbox.size + i->inbox.n * (size_t)8;
+    if (in->take.want_history) size += i->history.size + i->history.n * (size_t)8;
+    return size;
+}
+
+static size_t input_size(const struct core *c, const struct input *in)
+{
+    switch (in->kind) {
+    case INPUT_CLIENT_START: return start_size(&in->start);
+    case INPUT_CLIENT_TERMINATE:
+    case INPUT_CLIENT_REWIND:
+    case INPUT_CLIENT_RESTART:
+        return whole_size(c, in->client.key) + in->client.data.value.len;
+    case INPUT_CLIENT_RAISE:
+    case INPUT_CLIENT_SUSPEND:
+    case INPUT_CLIENT_RESUME:
+    case INPUT_CLIENT_PURGE:
+    case INPUT_CLIENT_RESUBMIT:
+        return in->client.key.len + in->client.name.len + in->client.data.value.len;
+    case INPUT_WORKER_TAKE: return take_size(c, in);
+    case INPUT_WORKER_TURN_DONE: return answer_size(in->done.answer);
+    case INPUT_WORKER_TASK_DONE: return in->done.result.value.len + in->done.failure.value.len;
+    case INPUT_WORKER_ABANDON:
+    case INPUT_WORKER_RENEW: return in->lease.reason.len;
+    case INPUT_CLOCK_TICK: return 0;
+    case INPUT_PARTITION_MESSAGE:
+        return in->message.event.len + whole_size(c, in->message.target);
+    case INPUT_PARTITION_ACK: return 0;
+    }
+    return 0;
+}
+
+/* Room for the step's records, effects and state: more than any handler takes (tests fail every allocation). */
+#define STEP_SIZE_LEAST ((size_t)128 << 10)
+
+static bool reserve(struct core *c, const struct input *in, struct output *out)
+{
+    size_t size = STEP_SIZE_LEAST + 8 * input_size(c, in);
+    if (in->kind == INPUT_CLOCK_TICK) size += outbox_resend_size(c);
+    if (in->kind == INPUT_WORKER_TURN_DONE) {
+        struct bytes key = in->done.has_ref ? in->done.ref.key : in->done.key;
+        const struct instance *i = instance_find(c, key);
+        if (i != NULL) size += 4 * i->inbox.size + (size_t)i->inbox.n * 128 + 1024 * (size_t)i->items_n;
+    }
+    if (!buffer_reserve(out->records, size / 2)) {
+        out->records->failed = false; /* only the room was missing: nothing is lost */
+        return false;
+    }
+    return mem_reserve(c->mem, size);
+}
+
+/* ---- the step ---- */
+
+static void dispatch(struct core *c, const struct input *in)
+{
+    switch (in->kind) {
+    case INPUT_CLIENT_START: on_client_start(c, in); break;
+    case INPUT_CLIENT_RAISE: on_client_raise(c, in); break;
+    case INPUT_CLIENT_TERMINATE: on_client_terminate(c, in); break;
+    case INPUT_CLIENT_SUSPEND: on_client_suspend(c, in); break;
+    case INPUT_CLIENT_RESUME: on_client_resume(c, in); break;
+    case INPUT_CLIENT_REWIND: on_client_rewind(c, in); break;
+    case INPUT_CLIENT_RESTART: on_client_restart(c, in); break;
+    case INPUT_CLIENT_PURGE: on_client_purge(c, in); break;
+    case INPUT_CLIENT_RESUBMIT: on_client_resubmit(c, in); break;
+    case INPUT_WORKER_TAKE: on_worker_take(c, in); break;
+    case INPUT_WORKER_TURN_DONE: on_worker_turn_done(c, in); break;
+    case INPUT_WORKER_TASK_DONE: on_worker_task_done(c, in); break;
+    case INPUT_WORKER_ABANDON: on_worker_abandon(c, in); break;
+    case INPUT_WORKER_RENEW: on_worker_renew(c, in); break;
+    case INPUT_CLOCK_TICK: on_clock_tick(c, in); break;
+    case INPUT_PARTITION_MESSAGE: on_partition_message(c, in); break;
+    case INPUT_PARTITION_ACK: on_partition_ack(c, in); break;
+    }
+}
+
+enum status core_step(struct core *c, const struct input *in, struct output *out)
+{
+    assert(in->now_ns >= c->now_ns); /* the host orders inputs before we see them */
+    assert(!c->is_recovering);
+    if (!reserve(c, in, out)) return E_NOMEM;
+    c->now_ns = in->now_ns;
+    c->lsn = in->lsn;
+    c->in = in;
+    c->out = out;
+    c->ids_made = 0;
+    arena_reset(&c->temporary);
+    dispatch(c, in);
+    assert(!out->records->failed);
+    c->in = NULL;
+    c->out = NULL;
+    return OK;
+}
+
+/* ---- recovery ---- */
+
+void core_set_epoch(struct core *c, uint32_t epoch)
+{
+    assert(epoch >= c->options.epoch);
+    c->options.epoch = epoch;
+}
+
+static size_t apply_size(const struct core *c, const struct record *record)
+{
+    size_t size = record->key.len + record->event.len + record->events.len +
+                  record->custom_status.value.len + record->trace.value.len + record->reason.len +
+                  record->target.len + record->peer_execution.len;
+    size_t events_n = strings_count(record->events);
+    size = STEP_SIZE_LEAST + 8 * size + 1024 * events_n;
+    /* what only these copy */
+    bool is_copied = record->kind == RECORD_CONTINUED || record->kind == RECORD_REWOUND ||
+                     record->kind == RECORD_RELINKED;
+    return is_copied ? size + 2 * whole_size(c, record->key) : size;
+}
+
+enum status core_apply(struct core *c, uint64_t lsn, const struct record *record)
+{
+    c->lsn = lsn;
+    c->is_recovering = true;
+    const struct instance *i = NULL;
+    if (record->kind >= RECORD_PARTITION_FIRST) {
+        if (record->seq <= c->partition_seq) return OK;
+    } else {
+        i = instance_find(c, record->key);
+        if (i != NULL && record->seq <= i->seq) return OK;
+    }
+    /* before the check: without memory a good record would look damaged */
+    if (!mem_reserve(c->mem, apply_size(c, record))) return E_NOMEM;
+    arena_reset(&c->temporary);
+    if (!record_is_valid(c, i, record)) return E_CORRUPT;
+    apply(c, record);
+    return OK;
+}
+
+void core_resume(struct core *c, int64_t now_ns, struct output *out)
+{
+    assert(c->out == NULL);
+    if (now_ns > c->now_ns) c->now_ns = now_ns;
+    c->is_recovering = false;
+    c->out = out;
+    arena_reset(&c->temporary);
+    queues_announce(c);
+    outbox_resend(c, true);
+    c->out = NULL;
+}
+
+/* ---- the partition's own state ---- */
+
+#define PARTITION_VERSION 1
+
+void core_partition_snapshot(struct core *c, struct buffer *out)
+{
+    buffer_u8(out, PARTITION_VERSION);
+    buffer_varint(out, c->seq);
+    buffer_varint(out, c->partition_seq);
+    buffer_u64(out, (uint64_t)c->now_ns);
+    outbox_snapshot(c, out);
+    c->partition_dirty_lsn = 0;
+    c->snapshot_seq = c->seq;
+}
+
+bool core_partition_is_dirty(const struct core *c)
+{
+    return c->snapshot_seq != c->seq;
+}
+
+enum status core_partition_load(struct core *c, struct bytes snapshot)
+{
+    struct reader r = reader_make(snapshot);
+    uint8_t version = reader_u8(&r);
+    if (version > PARTITION_VERSION) return E_VERSION;
+    c->is_recovering = true;
+    c->seq = reader_varint(&r);
+    c->snapshot_seq = c->seq;
+    c->partition_seq = reader_varint(&r);
+    c->now_ns = (int64_t)reader_u64(&r);
+    if (r.failed) return E_CORRUPT;
+    /* a letter is larger in memory than in the snapshot */
+    if (!mem_reserve(c->mem, STEP_SIZE_LEAST + 32 * snapshot.len)) return E_NOMEM;
+    enum status status = outbox_load(c, &r);
+    if (status == OK && !reader_is_done(&r)) status = E_CORRUPT;
+    return status;
+}
+
+uint64_t core_seq(const struct core *c)
+{
+    return c->seq;
+}
+
+int64_t core_wake_at_ms(const struct core *c)
+{
+    const struct heap_node *first = heap_min(&c->due);
+    int64_t wake_ms = outbox_wake_ms(c);
+    return first != NULL && first->key < wake_ms ? first->key : wake_ms;
+}
+
+const struct core_stats *core_stats(const struct core *c)
+{
+    return &c->stats;
+}
+
+int64_t core_now_ns(const struct core *c)
+{
+    return c->now_ns;
+}

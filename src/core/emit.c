@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The records and effects of a step. A record is applied to memory and written to the batch in one place,
+ * so that memory and journal cannot disagree.
+ */
+#include "core/limits.h"
+#include "core/state.h"
+
+#include "base/siphash.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+void output_init(struct output *out, struct buffer *records, struct arena *arena)
+{
+    *out = (struct output){.records = records, .arena = arena};
+    out->last = &out->first;
+}
+
+int64_t now_ms(const struct core *c)
+{
+    return c->now_ns / 1000000;
+}
+
+void emit(struct core *c, struct record *record)
+{
+    assert(c->out != NULL);
+    record->seq = c->seq + 1;
+    record->now_ns = c->now_ns;
+    record_encode(c->out->records, record);
+    assert(!c->out->records->failed); /* reserved before the step */
+    c->out->records_n++;
+    apply(c, record);
+}
+
+#define EFFECT_SIZE(member) (offsetof(struct effect, member) + sizeof(((struct effect *)0)->member))
+
+/* Only what its kind needs: there are many, and most are small. */
+static size_t effect_size(enum effect_kind kind)
+{
+    switch (kind) {
+    case EFFECT_REPLY: return EFFECT_SIZE(reply);
+    case EFFECT_READY: return EFFECT_SIZE(ready);
+    case EFFECT_WORK: return EFFECT_SIZE(work);
+    case EFFECT_SEND: return EFFECT_SIZE(send);
+    case EFFECT_ACK: return EFFECT_SIZE(ack);
+    case EFFECT_STATUS: return EFFECT_SIZE(status);
+    case EFFECT_ALERT: return EFFECT_SIZE(alert);
+    }
+    unreachable("no such effect");
+}
+
+struct effect *effect_new(struct core *c, enum effect_kind kind)
+{
+    assert(c->out != NULL);
+    struct effect *effect = arena_alloc_zero(c->out->arena, effect_size(kind));
+    assert(effect != NULL);
+    effect->kind = kind;
+    *c->out->last = effect;
+    c->out->last = &effect->next;
+    return effect;
+}
+
+void reply(struct core *c, enum status status, const char *text)
+{
+    if (c->in->request == 0) return;
+    struct effect *e = effect_new(c, EFFECT_REPLY);
+    e->reply.request = c->in->request;
+    e->reply.status = status;
+    e->reply.text = text;
+}
+
+void reply_instance(struct core *c, const struct instance *i)
+{
+    if (c->in->request == 0) return;
+    struct effect *e = effect_new(c, EFFECT_REPLY);
+    e->reply.request = c->in->request;
+    e->reply.status = OK;
+    e->reply.text = "";
+    e->reply.key = arena_copy(c->out->arena, i->key);
+    memcpy(e->reply.execution_id, i->execution_id, EXECUTION_ID_SIZE);
+}
+
+struct bytes text_cut(struct bytes text, size_t size_max)
+{
+    struct bytes left = text;
+    size_t size = bytes_character_size(left);
+    while (size > 0 && text.len - left.len + size <= size_max) {
+        left = bytes_make(left.ptr + size, left.len - size);
+        size = bytes_character_size(left);
+    }
+    return bytes_make(text.ptr, text.len - left.len);
+}
+
+const char *step_text(struct core *c, const char *format, ...)
+{
+    char line[512];
+    va_list arguments;
+    va_start(arguments, format);
+    int n = vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    assert(n >= 0);
+    size_t len = (size_t)n < sizeof line ? (size_t)n : sizeof line - 1;
+    char *text = arena_text(c->out->arena, text_cut(bytes_make(line, len), len));
+    assert(text != NULL);
+    return text;
+}
+
+void alert(struct core *c, const struct instance *i, const char *text)
+{
+    c->stats.alerts++;
+    struct effect *e = effect_new(c, EFFECT_ALERT);
+    e->alert.key = arena_copy(c->out->arena, i->key);
+    e->alert.text = text;
+}
+
+/* As many as a step needs from the randomness of its input. */
+void new_execution_id(struct core *c, uint8_t out[EXECUTION_ID_SIZE])
+{
+    uint8_t count[4];
+    store_u32(count, c->ids_made++);
+    siphash128(c->in->random, bytes_make(count, sizeof count), out);
+}
+
+static void apply_created(struct core *c, struct instance *i, const struct record *record)
+{
+    if (i == NULL) i = instance_new(c, record->key);
+    else instance_clear(i);
+    memcpy(i->execution_id, record->execution_id, EXECUTION_ID_SIZE);
+    i->status = STATUS_PENDING;
+    i->start_at_ms = record->start_at_ms;
+    i->created_ns = record->now_ns;
+    struct event *event = event_must(i, record->event);
+    bool is_read = instance_set_started(i, event);
+    assert(is_read);
+    event_list_add(&i->inbox, event);
+    c->stats.started++;
+}
+
+/* Absent and raw empty mean: none. A generation that has not set one keeps its predecessor's. */
+static void apply_custom_status(struct instance *i, struct maybe status)
+{
+    bool is_set = status.has && status.value.len > 0;
+    if (!is_set && i->is_status_carried) return;
+    i->is_status_carried = false;
+    if (!is_set) {
+        i->custom_status = MAYBE_NONE;
+    } else if (!i->custom_status.has || !bytes_equal(i->custom_status.value, status.value)) {
+        i->custom_status = maybe_some(arena_copy(&i->arena, status.value));
+    }
+}
+
+static void apply_turn(struct core *c, struct instance *i, const struct record *record)
+{
+    buffer_clear(&c->scratch2);
+    event_write_orchestrator_started(&c->scratch2, record->started_ns);
+    fold_history(i, event_must(i, buffer_view(&c->scratch2)));
+    fold_consume(i, record->consumed_n);
+    if (i->status == STATUS_PENDING && instance_has_started(i)) i->status = STATUS_RUNNING;
+    if (!record->is_engine) apply_custom_status(i, record->custom_status);
+    if (record->trace.has) i->trace = maybe_some(arena_copy(&i->arena, record->trace.value));
+
+    struct reader r = reader_make(record->events);
+    struct bytes one;
+    while (strings_next(&r, &one)) fold_history(i, event_must(i, one));
+    i->turns++;
+    i->is_leased = false;
+    i->worker = 0;
+    i->failures = 0;
+    i->retry_at_ms = 0;
+    if (!record->is_engine) i->needs_turn = false;
+    c->stats.turns++;
+    if (i->completed != NULL) {
+        i->completed_ns = record->now_ns;
+        c->stats.finished++;
+    }
+}
+
+static void apply_task_tried(struct instance *i, const struct record *record)
+{
+    struct item *item = task_find(i, record->execution_id, record->task_id);
+    assert(item != NULL);
+    item_unqueue(item);
+    item->failures = record->failures;
+    item->retry_at_ms = record->retry_at_ms;
+    if (record->next == TASK_NEXT_PARKED) {
+        task_set_state(item, TASK_STATE_PARKED);
+        i->park_reason = arena_copy(&i->arena, record->reason);
+    } else if (record->retry_at_ms > now_ms(i->core)) {
+        task_set_state(item, TASK_STATE_WAITING);
+        due_set(i->core, &item->due, DUE_TASK_RETRY, record->retry_at_ms);
+    } else {
+        queue_add_item(item);
+    }
+}
+
+static void apply_late(struct core *c, struct instance *i, const struct record *record)
+{
+    struct late *late = arena_alloc_zero(&i->arena, sizeof *late);
+    assert(late != NULL);
+    late->task_id = record->task_id;
+    late->attempt = record->failures;
+    late->time_ns = record->now_ns;
+    late->is_success = record->is_success;
+    late->answer = arena_copy(&i->arena, record->event);
+    struct late **at = &i->late_first;
+    while (*at != NULL) at = &(*at)->next;
+    *at = late;
+    i->late_n++;
+    if (i->late_n > LIMIT_LATE_N) {
+        i->late_first = i->late_first->next;
+        i->late_n--;
+    }
+    c->stats.late_answers++;
+}
+
+static void apply_turn_failed(struct instance *i, const struct record *record)
+{
+    i->is_leased = false;
+    i->worker = 0;
+    i->failures = record->failures;
+    i->retry_at_ms = record->retry_at_ms;
+}
+
+static void apply_purged(struct instance *i, const struct record *record)
+{
+    instance_clear(i);
+    i->is_purged = true;
+    i->purged_seq = record->seq;
+}
+
+static void apply_task_closed(struct instance *i, const struct record *record)
+{
+    struct item *item = task_find(i, record->execution_id, record->task_id);
+    assert(item != NULL);
+    item_close(item);
+}
+
+static void apply_to_instance(struct core *c, struct instance *i, const struct record *record)
+{
+    switch (record->kind) {
+    case RECORD_MESSAGE: fold_message(i, event_must(i, record->event)); break;
+    case RECORD_TURN: apply_turn(c, i, record); break;
+    case RECORD_CONTINUED: instance_continue(i, record); break;
+    case RECORD_TURN_FAILED: apply_turn_failed(i, record); break;
+    case RECORD_TASK_TRIED: apply_task_tried(i, record); break;
+    case RECORD_TASK_CLOSED: apply_task_closed(i, record); break;
+    case RECORD_LATE: apply_late(c, i, record); break;
+    case RECORD_REWOUND:
+        instance_rewind(i, record);
+        i->turns++;
+        break;
+    case RECORD_PARKED:
+        i->is_poisoned = true;
+        i->is_leased = false;
+        i->park_reason = arena_copy(&i->arena, record->reason);
+        break;
+    case RECORD_UNPARKED:
+        i->is_poisoned = false;
+        i->failures = 0;
+        i->retry_at_ms = 0;
+        i->park_reason = BYTES_NONE;
+        break;
+    case RECORD_PURGED: apply_purged(i, record); break;
+    case RECORD_RELINKED: instance_relink(i, record); break;
+    case RECORD_CREATED:
+    case RECORD_SEND:
+    case RECORD_SENT:
+    case RECORD_RECEIVED: unreachable("not a change of one existing instance");
+    }
+}
+
+/* Whoever waits for the instance learns of a change that they could wait for. */
+static void tell_status(struct core *c, const struct instance *i, enum orchestration_status before)
+{
+    enum orchestration_status now = instance_status(i);
+    if (c->out == NULL || i->is_purged || now == before) return;
+    struct effect *e = effect_new(c, EFFECT_STATUS);
+    e->status.key = arena_copy(c->out->arena, i->key);
+    e->status.status = now;
+}
+
+void apply(struct core *c, const struct record *record)
+{
+    assert(record->seq > 0);
+    if (record->seq > c->seq) c->seq = record->seq;
+    if (record->now_ns > c->now_ns) c->now_ns = record->now_ns;
+    if (record->kind >= RECORD_PARTITION_FIRST) {
+        outbox_apply(c, record);
+        c->partition_seq = record->seq;
+        if (c->partition_dirty_lsn == 0) c->partition_dirty_lsn = c->lsn;
+        return;
+    }
+    struct instance *i = instance_find(c, record->key);
+    enum orchestration_status before = i == NULL ? STATUS_CONTINUED_AS_NEW : instance_status(i);
+    if (record->kind == RECORD_CREATED) {
+        apply_created(c, i, record);
+        i = instance_find(c, record->key);
+    } else {
+        assert(i != NULL);
+        apply_to_instance(c, i, record);
+    }
+    i->seq = record->seq;
+    i->updated_ns = record->now_ns;
+    turn_schedule(i);
+    instance_touched(i);
+    tell_status(c, i, before);
+}

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What clients ask: start, raise, terminate, suspend, resume, rewind, restart, purge, resubmit. Input is
+ * checked here, once; every answer says what to do.
+ */
+#include "core/limits.h"
+#include "core/state.h"
+
+/* ---- start ---- */
+
+static bool has_control_characters(struct bytes text)
+{
+    for (size_t n = 0; n < text.len; n++) {
+        if (text.ptr[n] < 0x20 || text.ptr[n] == 0x7f) return true;
+    }
+    return false;
+}
+
+/* The rules of the protocol's own service for ids, so that an id is good everywhere. NULL when valid. */
+static const char *id_problem(struct bytes id)
+{
+    if (id.len == 0) return "the instance id is empty";
+    if (id.len > LIMIT_CLIENT_ID_SIZE) return "the instance id has a length of more than 100 bytes";
+    if (id.ptr[0] == '@') return "an instance id must not begin with '@': that is for entities";
+    if (!bytes_is_utf8(id)) return "the instance id is not UTF-8";
+    if (has_control_characters(id)) return "the instance id has control characters";
+    for (size_t n = 0; n < id.len; n++) {
+        if (memchr("/\\#?", id.ptr[n], 4) != NULL) return "an instance id must not have any of / \\ # ?";
+    }
+    return NULL;
+}
+
+static const char *name_problem(struct bytes name)
+{
+    if (name.len == 0) return "the name of the orchestrator is empty";
+    if (name.len > LIMIT_NAME_SIZE) return "the name is longer than 256 bytes";
+    return bytes_is_utf8(name) ? NULL : "the name is not UTF-8";
+}
+
+#define MASK(status) (1u << (status))
+#define MASK_RUNNING (MASK(STATUS_RUNNING) | MASK(STATUS_PENDING) | MASK(STATUS_SUSPENDED))
+
+/* OK: create (over an existing one). E_EXISTS, E_INVALID: refuse. E_PRECONDITION: leave what is there, and
+ * answer as if it had been created. */
+static enum status reuse_decide(const struct instance *i, enum reuse reuse, uint32_t mask)
+{
+    bool is_in_mask = (mask & MASK(instance_status(i))) != 0;
+    switch (reuse) {
+    case REUSE_DEFAULT: return instance_is_terminal(i) ? OK : E_EXISTS;
+    case REUSE_REPLACE:
+    case REUSE_TERMINATE: return is_in_mask ? OK : E_EXISTS;
+    case REUSE_IGNORE: return is_in_mask ? E_PRECONDITION : E_EXISTS;
+    case REUSE_NEVER: return E_EXISTS;
+    }
+    return E_INVALID;
+}
+
+static void create(struct core *c, struct bytes key, const struct event_started *started,
+                   int64_t start_at_ms)
+{
+    struct record record = {
+        .kind = RECORD_CREATED,
+        .key = key,
+        .start_at_ms = start_at_ms,
+    };
+    memcpy(record.execution_id, started->execution_id, EXECUTION_ID_SIZE);
+    buffer_clear(&c->scratch);
+    event_started_write(&c->scratch, c->now_ns, started);
+    assert(!c->scratch.failed);
+    record.event = buffer_view(&c->scratch);
+    emit(c, &record);
+}
+
+static const char *start_problem(const struct input_start *start)
+{
+    const char *problem = id_problem(key_id(start->key));
+    if (problem == NULL) problem = name_problem(start->name);
+    if (problem != NULL) return problem;
+    if (start->version.has && start->version.value.len > LIMIT_NAME_SIZE) {
+        return "the version is longer than 256 bytes";
+    }
+    if (start->reuse == REUSE_REPLACE && (start->reuse_mask & MASK_RUNNING) != 0 &&
+        (start->reuse_mask & MASK(STATUS_TERMINATED)) == 0) {
+        return "Invalid reusable statuses: cannot exclude 'Terminated' while also allowing reuse of "
+               "running instances";
+    }
+    return NULL;
+}
+
+void on_client_start(struct core *c, const struct input *in)
+{
+    const struct input_start *start = &in->start;
+    const char *problem = start_problem(start);
+    if (problem != NULL) {
+        reply(c, E_INVALID, problem);
+        return;
+    }
+    if (start->input.value.len + start->tags.len > LIMIT_PAYLOAD_SIZE) {
+        reply(c, E_LIMIT, "the input is larger than 16 MiB: pass a reference to it instead");
+        return;
+    }
+    struct instance *old = instance_find_live(c, start->key);
+    if (old != NULL) {
+        enum status status = reuse_decide(old, start->reuse, start->reuse_mask);
+        if (status == E_PRECONDITION) {
+            reply_instance(c, old);
+            return;
+        }
+        if (status != OK) {
+            reply(c, status, "an orchestration instance already exists with this id: choose "
+                             "another id, or a reuse policy that allows to replace it");
+            return;
+        }
+        if (!instance_is_terminal(old)) ending_terminate(old, MAYBE_NONE, false);
+    }
+    bool is_later = start->has_scheduled && start->scheduled_ms > now_ms(c);
+    struct event_started started = {
+        .name = start->name,
+        .version = start->version,
+        .input = start->input,
+        .instance_id = key_id(start->key),
+        .has_scheduled = is_later,
+        .scheduled_ms = is_later ? start->scheduled_ms : 0,
+        .trace = start->trace,
+        .tags = start->tags,
+    };
+    new_execution_id(c, started.execution_id);
+    create(c, start->key, &started, started.scheduled_ms);
+    reply_instance(c, instance_find(c, start->key));
+}
+
+void on_client_restart(struct core *c, const struct input *in)
+{
+    struct instance *i = instance_find_live(c, in->client.key);
+    struct event_started started;
+    if (i == NULL) {
+        reply(c, E_NOT_FOUND, "there is no such instance");
+        return;
+    }
+    if (!instance_is_terminal(i)) {
+        reply(c, E_PRECONDITION, "the instance is still running: terminate it first, or restart it "
+                                 "with a new id");
+        return;
+    }
+    /* a copy: the instance's own bytes go when it begins again */
+    struct bytes event = arena_copy(&c->temporary, event_bytes(i->started));
+    enum status status = event_started_decode(event, &c->temporary, &started);
+    assert(status == OK);
+    started.has_parent = false;
+    started.has_scheduled = false;
+    new_execution_id(c, started.execution_id);
+    create(c, in->client.key, &started, 0);
+    reply_instance(c, instance_find(c, in->client.key));
+}
+
+/* ---- control ---- */
+
+/* NULL, and the client has its answer, when there is no such instance. */
+static struct instance *find_or_reply(struct core *c, struct bytes key)
+{
+    struct instance *i = instance_find_live(c, key);
+    if (i == NULL) reply(c, E_NOT_FOUND, "there is no such instance");
+    return i;
+}
+
+void on_client_raise(struct core *c, const struct input *in)
+{
+    struct instance *i = find_or_reply(c, in->client.key);
+    if (i == NULL) return;
+    if (in->client.name.len == 0 || in->client.name.len > LIMIT_NAME_SIZE) {
+        reply(c, E_INVALID, "the event's name must have 1 to 256 bytes");
+        return;
+    }
+    if (instance_is_terminal(i)) {
+        c->stats.dropped_messages++;
+        reply(c, OK, "the instance has ended: the event was dropped");
+        return;
+    }
+    if (i->inbox.n >= LIMIT_INBOX_N || i->inbox.size + in->client.data.value.len > LIMIT_INBOX_SIZE) {
+        reply(c, E_LIMIT, "too many unread events wait in this instance: try again when it has read "
+                          "some");
+        return;
+    }
+    buffer_clear(&c->scratch);
+    event_write_raised(&c->scratch, c->now_ns, in->client.name, in->client.data);
+    message_add(i, buffer_view(&c->scratch));
+    reply(c, OK, "");
+}
+
+void on_client_terminate(struct core *c, const struct input *in)
+{
+    struct instance *i = find_or_reply(c, in->client.key);
+    if (i == NULL) return;
+    if (!instance_is_terminal(i)) ending_terminate(i, in->client.data, in->client.recurse);
+    else if (in->client.recurse) ending_terminate_children(i, in->client.data);
+    reply(c, OK, "");
+}
+
+/* Unread resumes keep their place: a suspend after them must be read after them. */
+static bool has_unread_control(const struct instance *i)
+{
+    for (const struct event *e = i->inbox.first; e != NULL; e = e->next) {
+        if (e->kind == EVENT_EXECUTION_RESUMED || e->kind == EVENT_EXECUTION_SUSPENDED) return true;
+    }
+    return false;
+}
+
+void on_client_suspend(struct core *c, const struct input *in)
+{
+    struct instance *i = find_or_reply(c, in->client.key);
+    if (i == NULL) return;
+    if (instance_is_terminal(i) || i->is_suspended) {
+        reply(c, OK, "");
+        return;
+    }
+    if (instance_has_started(i) && !has_unread_control(i)) {
+        ending_suspend(i, in->client.data);
+    } else {
+        buffer_clear(&c->scratch);
+        event_write_suspended(&c->scratch, c->now_ns, in->client.data);
+        message_add(i, buffer_view(&c->scratch));
+    }
+    reply(c, OK, "");
+}
+
+void on_client_resume(struct core *c, const struct input *in)
+{
+    struct instance *i = find_or_reply(c, in->client.key);
+    if (i == NULL) return;
+    if (i->is_poisoned && !instance_is_terminal(i)) {
+        struct record record = {.kind = RECORD_UNPARKED, .key = i->key};
+        emit(c, &record);
+    }
+    if (i->is_suspended && !instance_is_terminal(i)) {
+        buffer_clear(&c->scratch);
+        event_write_resumed(&c->scratch, c->now_ns, in->client.data);
+        message_add(i, buffer_view(&c->scratch));
+    }
+    reply(c, OK, "");
+}
+
+void on_client_rewind(struct core *c, const struct input *in)
+{
+    struct instance *i = find_or_reply(c, in->client.key);
+    if (i == NULL) return;
+    if (!instance_is_terminal(i) || i->status != STATUS_FAILED) {
+        reply(c, E_PRECONDITION,
+              step_text(c, "precondition: only a failed instance can be rewound; this one is %s, "
+                           "which does not allow it",
+                        orchestration_status_name(instance_status(i))));
+        return;
+    }
+    struct bytes parent = BYTES_NONE;
+    if (i->has_parent && i->parent.has_execution_id) {
+        parent = arena_copy(&c->temporary, bytes_make(i->parent.execution_id, EXECUTION_ID_SIZE));
+    }
+    ending_rewind(i, in->client.data, parent);
+    reply(c, OK, "");
+}
+
+void on_client_purge(struct core *c, const struct input *in)
+{
+    struct instance *i = find_or_reply(c, in->client.key);
+    if (i == NULL) return;
+    if (!instance_is_terminal(i)) {
+        reply(c, E_PRECONDITION, "the instance has not ended: terminate it before purging it");
+        return;
+    }
+    struct record record = {.kind = RECORD_PURGED, .key = i->key};
+    emit(c, &record);
+    reply(c, OK, "");
+}
+
+/* An operator has mended the cause: the step is tried again from its first failure on (S13). */
+void on_client_resubmit(struct core *c, const struct input *in)
+{
+    struct instance *i = find_or_reply(c, in->client.key);
+    if (i == NULL) return;
+    struct item *item = item_find(i, in->client.task_id, ITEM_TASK);
+    if (item == NULL || (item->state != TASK_STATE_PARKED && item->state != TASK_STATE_WAITING)) {
+        reply(c, E_PRECONDITION, "this step does not wait for an operator or for a retry");
+        return;
+    }
+    struct record record = {
+        .kind = RECORD_TASK_TRIED,
+        .key = i->key,
+        .task_id = item->id,
+        .next = TASK_NEXT_RETRY,
+        .retry_at_ms = now_ms(c),
+        .reason = BYTES_LITERAL("resubmitted by an operator"),
+    };
+    memcpy(record.execution_id, item->execution_id, EXECUTION_ID_SIZE);
+    emit(c, &record);
+    reply(c, OK, "");
+}

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Messages of other instances, through their partition. Each has a number; what has arrived before is
+ * acknowledged again and dropped, what comes out of turn is dropped without (it will be sent again).
+ */
+#include "core/limits.h"
+#include "core/state.h"
+
+static void drop(struct core *c)
+{
+    c->stats.dropped_messages++;
+}
+
+static bool is_execution(const uint8_t id[EXECUTION_ID_SIZE], struct bytes wanted)
+{
+    return bytes_equal(bytes_make(id, EXECUTION_ID_SIZE), wanted);
+}
+
+/* Messages come from other processes too: nothing else may pass as what it claims to be. */
+static bool is_event(const struct input *in, enum event_kind kind)
+{
+    struct event_head head;
+    return event_head_decode(in->message.event, &head) == OK && head.kind == kind;
+}
+
+static void on_event(struct core *c, const struct input *in)
+{
+    struct instance *i = instance_find_live(c, in->message.target);
+    if (i == NULL || instance_is_terminal(i) || !is_event(in, EVENT_EVENT_RAISED) ||
+        i->inbox.n >= LIMIT_INBOX_N ||
+        i->inbox.size + in->message.event.len > LIMIT_INBOX_SIZE) {
+        drop(c);
+        return;
+    }
+    message_add(i, in->message.event);
+}
+
+static void on_child_done(struct core *c, const struct input *in)
+{
+    struct instance *i = instance_find_live(c, in->message.target);
+    struct event_head head;
+    bool is_for_us = i != NULL && !instance_is_terminal(i) &&
+                     (is_event(in, EVENT_CHILD_COMPLETED) || is_event(in, EVENT_CHILD_FAILED)) &&
+                     event_head_decode(in->message.event, &head) == OK;
+    if (is_for_us && in->message.execution.len > 0) {
+        is_for_us = is_execution(i->execution_id, in->message.execution);
+    }
+    if (!is_for_us || item_find(i, head.ref, ITEM_CHILD) == NULL) {
+        drop(c);
+        return;
+    }
+    message_add(i, in->message.event);
+}
+
+static void create_child(struct core *c, const struct input *in, const struct event_started *started)
+{
+    struct record record = {
+        .kind = RECORD_CREATED,
+        .key = in->message.target,
+        .event = in->message.event,
+    };
+    memcpy(record.execution_id, started->execution_id, EXECUTION_ID_SIZE);
+    emit(c, &record);
+}
+
+/* The id is taken: the parent must know, and must not wait for somebody else's orchestration. */
+static void refuse_child(struct core *c, const struct input *in, const struct event_started *started)
+{
+    struct buffer failure;
+    buffer_init(&failure, c->mem);
+    failure_write(&failure, "OrchestrationAlreadyExists",
+                  BYTES_LITERAL("an orchestration with the id of this child is already running"), false);
+    buffer_clear(&c->scratch);
+    event_write_child_failed(&c->scratch, c->now_ns, started->parent.task_id, buffer_view(&failure));
+    buffer_release(&failure);
+
+    outbox_send(c, MESSAGE_CHILD_DONE,
+                sibling_key(c, in->message.target, started->parent.instance_id),
+                bytes_make(started->parent.execution_id, EXECUTION_ID_SIZE),
+                buffer_view(&c->scratch));
+}
+
+static void on_start_child(struct core *c, const struct input *in)
+{
+    struct event_started started;
+    if (event_started_decode(in->message.event, &c->temporary, &started) != OK) {
+        drop(c);
+        return;
+    }
+    const struct instance *i = instance_find_live(c, in->message.target);
+    if (i == NULL || instance_is_terminal(i)) create_child(c, in, &started);
+    else refuse_child(c, in, &started);
+}
+
+static void on_terminate(struct core *c, const struct input *in)
+{
+    struct instance *i = instance_find_live(c, in->message.target);
+    if (i == NULL || !is_event(in, EVENT_EXECUTION_TERMINATED)) {
+        drop(c);
+        return;
+    }
+    /* from a parent: only while it is still that parent's child */
+    if (in->message.execution.len > 0 &&
+        (!i->has_parent || !is_execution(i->parent.execution_id, in->message.execution))) {
+        drop(c);
+        return;
+    }
+    struct maybe output = MAYBE_NONE;
+    bool recurse = false;
+    event_terminated_decode(in->message.event, &output, &recurse);
+    if (!instance_is_terminal(i)) ending_terminate(i, output, recurse);
+    else if (recurse) ending_terminate_children(i, output);
+}
+
+/* The parent begins again: so does its failed child; one that is gone starts anew; one that runs, or has ended
+ * otherwise, learns of the parent's new execution and answers (again). */
+static void on_rewind_child(struct core *c, const struct input *in)
+{
+    struct event_started started;
+    if (event_started_decode(in->message.event, &c->temporary, &started) != OK) {
+        drop(c);
+        return;
+    }
+    struct bytes parent = bytes_make(started.parent.execution_id, EXECUTION_ID_SIZE);
+    struct instance *i = instance_find_live(c, in->message.target);
+    if (i == NULL) {
+        create_child(c, in, &started);
+    } else if (!i->has_parent || !bytes_equal(i->parent.instance_id, started.parent.instance_id)) {
+        refuse_child(c, in, &started);
+    } else if (instance_is_terminal(i) && i->status == STATUS_FAILED) {
+        ending_rewind(i, MAYBE_NONE, parent);
+    } else {
+        struct record record = {.kind = RECORD_RELINKED, .key = i->key, .peer_execution = parent};
+        emit(c, &record);
+        if (instance_is_terminal(i)) ending_tell_parent(i);
+    }
+}
+
+static void on_new_message(struct core *c, const struct input *in)
+{
+    if (!key_is_valid(in->message.target)) {
+        drop(c);
+        return;
+    }
+    switch (in->message.kind) {
+    case MESSAGE_START_CHILD: on_start_child(c, in); return;
+    case MESSAGE_CHILD_DONE: on_child_done(c, in); return;
+    case MESSAGE_EVENT: on_event(c, in); return;
+    case MESSAGE_TERMINATE: on_terminate(c, in); return;
+    case MESSAGE_REWIND_CHILD: on_rewind_child(c, in); return;
+    }
+    drop(c); /* of a kind that a newer program sends */
+}
+
+void on_partition_message(struct core *c, const struct input *in)
+{
+    assert(in->message.from < c->options.partitions_n);
+    struct peer *peer = &c->peers[in->message.from];
+    if (in->message.seq > peer->received_seq + 1) return;
+    if (in->message.seq <= peer->received_seq) {
+        c->stats.duplicate_messages++;
+    } else {
+        struct record record = {
+            .kind = RECORD_RECEIVED,
+            .peer = in->message.from,
+            .message_seq = in->message.seq,
+        };
+        on_new_message(c, in);
+        emit(c, &record);
+    }
+    struct effect *e = effect_new(c, EFFECT_ACK);
+    e->ack.to = in->message.from;
+    e->ack.seq = peer->received_seq;
+}
+
+void on_partition_ack(struct core *c, const struct input *in)
+{
+    assert(in->ack.from < c->options.partitions_n);
+    struct peer *peer = &c->peers[in->ack.from];
+    /* acknowledged before, or more than was sent: an acknowledgement that went astray */
+    if (peer->first == NULL || in->ack.seq < peer->first->seq || in->ack.seq > peer->sent_seq) return;
+    struct record record = {
+        .kind = RECORD_SENT,
+        .peer = in->ack.from,
+        .message_seq = in->ack.seq,
+    };
+    emit(c, &record);
+}

@@ -1,0 +1,570 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Workers take work and answer it. An answer counts only for the dispatch it names: the same execution, the
+ * same attempt and, for a turn, the same base. Everything else is answered OK and dropped: the worker can do
+ * nothing about it. After a restart of the engine an answer to a dispatch of the previous owner is still good,
+ * as long as the work has not been given to anybody since.
+ */
+#include "core/limits.h"
+#include "core/state.h"
+
+/* ---- take ---- */
+
+static struct effect_work *work_new(struct core *c, enum work_kind kind, const struct instance *i)
+{
+    struct effect *e = effect_new(c, EFFECT_WORK);
+    e->work.worker = c->in->take.worker;
+    e->work.ref.kind = kind;
+    e->work.ref.partition = c->options.partition;
+    e->work.ref.epoch = c->options.epoch;
+    e->work.ref.key = arena_copy(c->out->arena, i->key);
+    return &e->work;
+}
+
+/* Some SDKs fail on events that are for the engine and for people only. */
+static bool is_for_workers(enum event_kind kind)
+{
+    return kind != EVENT_UNKNOWN && kind != EVENT_GENERIC && kind != EVENT_EXECUTION_REWOUND &&
+           kind != EVENT_EXECUTION_COMPLETED && kind != EVENT_CONTINUE_AS_NEW &&
+           kind != EVENT_HISTORY_STATE;
+}
+
+static size_t packed_size(const struct event *e, uint32_t n)
+{
+    size_t size = 0;
+    for (; e != NULL && n > 0; e = e->next, n--) {
+        if (is_for_workers(e->kind)) size += varint_size(e->len) + e->len;
+    }
+    return size;
+}
+
+static uint8_t *pack(uint8_t *at, struct bytes event)
+{
+    uint64_t len = event.len;
+    while (len >= 0x80) {
+        *at++ = (uint8_t)(len | 0x80);
+        len >>= 7;
+    }
+    *at++ = (uint8_t)len;
+    memcpy(at, event.ptr, event.len);
+    return at + event.len;
+}
+
+/* The first n events as strings in the output's arena, after `before` when it is not empty. */
+static struct bytes pack_events(struct core *c, struct bytes before, const struct event *e, uint32_t n)
+{
+    size_t size = packed_size(e, n) + (before.len > 0 ? varint_size(before.len) + before.len : 0);
+    uint8_t *packed = arena_alloc(c->out->arena, size > 0 ? size : 1);
+    assert(packed != NULL);
+    uint8_t *at = packed;
+    if (before.len > 0) at = pack(at, before);
+    for (; e != NULL && n > 0; e = e->next, n--) {
+        if (is_for_workers(e->kind)) at = pack(at, event_bytes(e));
+    }
+    assert((size_t)(at - packed) == size);
+    return bytes_make(packed, size);
+}
+
+static void take_turn(struct core *c, struct instance *i)
+{
+    queue_remove_turn(i);
+    i->is_leased = true;
+    i->worker = c->in->take.worker;
+    i->lease_inbox_n = i->inbox.n;
+    i->lease_started_ns = c->now_ns;
+
+    struct effect_work *work = work_new(c, WORK_TURN, i);
+    memcpy(work->ref.execution_id, i->execution_id, EXECUTION_ID_SIZE);
+    work->ref.attempt = i->failures;
+    work->ref.base = i->turns;
+    work->ref.inbox_n = i->lease_inbox_n;
+    work->ref.started_ns = i->lease_started_ns;
+    work->name = arena_copy(c->out->arena, i->name);
+    work->version = i->version;
+    if (i->version.has) work->version.value = arena_copy(c->out->arena, i->version.value);
+    work->history_n = i->history.n;
+    if (i->trace.has) work->trace = maybe_some(arena_copy(c->out->arena, i->trace.value));
+    if (c->in->take.want_history) {
+        work->past = pack_events(c, BYTES_NONE, i->history.first, i->history.n);
+        work->has_past = true;
+    }
+    buffer_clear(&c->scratch);
+    event_write_orchestrator_started(&c->scratch, c->now_ns);
+    work->fresh = pack_events(c, buffer_view(&c->scratch), i->inbox.first, i->inbox.n);
+    instance_sort(i);
+}
+
+/* Name and effective version, as the queue knows them. */
+static void name_work(struct core *c, const struct work_queue *q, struct effect_work *work)
+{
+    struct reader r = reader_make(arena_copy(c->out->arena, q->key));
+    (void)reader_u8(&r);
+    (void)reader_bytes(&r);
+    work->name = reader_bytes(&r);
+    work->version.value = reader_bytes(&r);
+    work->version.has = work->version.value.len > 0;
+    assert(reader_is_done(&r));
+}
+
+static void take_task(struct core *c, struct item *item)
+{
+    struct instance *i = item->instance;
+    const struct policy *policy = policy_of(item);
+    struct effect_work *work = work_new(c, WORK_TASK, i);
+
+    name_work(c, item->queue, work);
+    item_unqueue(item);
+    task_set_state(item, TASK_STATE_LEASED);
+    item->worker = c->in->take.worker;
+    if (policy->complete_by_ms > 0) {
+        item->complete_by_ms = now_ms(c) + policy->complete_by_ms;
+        due_set(c, &item->due, DUE_COMPLETE_BY, item->complete_by_ms);
+    }
+    memcpy(work->ref.execution_id, item->execution_id, EXECUTION_ID_SIZE);
+    work->ref.task_id = item->id;
+    work->ref.attempt = item->failures;
+    work->complete_by_ms = item->complete_by_ms;
+    work->scheduled = arena_copy(c->out->arena, event_bytes(item->created));
+}
+
+void on_worker_take(struct core *c, const struct input *in)
+{
+    struct work_queue *q = queue_find(c, in->take.queue);
+    if (q == NULL || q->n == 0) return; /* nothing left: somebody was faster, or it has ended */
+    struct list *first = list_first(&q->members);
+    assert(q->kind == in->take.kind);
+    if (q->kind == WORK_TURN) take_turn(c, container_of(first, struct instance, queued));
+    else take_task(c, container_of(first, struct item, queued));
+}
+
+/* ---- answers ---- */
+
+static void stale(struct core *c)
+{
+    c->stats.stale_answers++;
+    reply(c, OK, "this work was answered or given up before: nothing was changed");
+}
+
+/* The dispatch that a turn's answer is for; false when it is not the present one. */
+static bool turn_matches(const struct instance *i, const struct work_ref *ref)
+{
+    const struct core *c = i->core;
+    if (instance_is_terminal(i) || i->is_poisoned || i->is_suspended) return false;
+    if (memcmp(ref->execution_id, i->execution_id, EXECUTION_ID_SIZE) != 0) return false;
+    if (ref->base != i->turns || ref->attempt != i->failures) return false;
+    if (ref->inbox_n > i->inbox.n) return false;
+    return i->is_leased ? ref->epoch == c->options.epoch : ref->epoch < c->options.epoch;
+}
+
+static struct work_ref turn_lease(const struct instance *i)
+{
+    struct work_ref ref = {
+        .kind = WORK_TURN,
+        .epoch = i->core->options.epoch,
+        .attempt = i->failures,
+        .base = i->turns,
+        .inbox_n = i->lease_inbox_n,
+        .started_ns = i->lease_started_ns,
+    };
+    memcpy(ref.execution_id, i->execution_id, EXECUTION_ID_SIZE);
+    return ref;
+}
+
+/* ---- actions ---- */
+
+static bool opens_item(const struct action *a)
+{
+    return a->kind == ACTION_SCHEDULE_TASK || a->kind == ACTION_CREATE_TIMER ||
+           a->kind == ACTION_CREATE_CHILD;
+}
+
+/* Ids usually grow; only an answer where they do not is searched. */
+static bool is_repeated(const struct orchestrator_answer *answer, uint32_t at)
+{
+    int32_t id = answer->actions[at].id;
+    for (uint32_t n = 0; n < at; n++) {
+        if (answer->actions[n].id == id && opens_item(&answer->actions[n])) return true;
+    }
+    return false;
+}
+
+static const char *action_problem(struct core *c, const struct instance *i, const struct action *a)
+{
+    if (a->input.value.len + a->tags.len + a->failure.value.len > LIMIT_PAYLOAD_SIZE) {
+        return step_text(c, "action %d has a payload of more than 16 MiB", a->id);
+    }
+    if (opens_item(a) && (a->id < 0 || history_has_item(i, a->id))) {
+        return step_text(c, "action %d has an id that this execution has used before: the "
+                            "orchestrator is not deterministic, or the worker is broken", a->id);
+    }
+    if ((a->kind == ACTION_SCHEDULE_TASK || a->kind == ACTION_CREATE_CHILD) &&
+        (a->name.len == 0 || a->name.len > LIMIT_NAME_SIZE || !bytes_is_utf8(a->name))) {
+        return step_text(c, "action %d has no valid name (1 to 256 bytes of UTF-8)", a->id);
+    }
+    if ((a->kind == ACTION_CREATE_CHILD || a->kind == ACTION_SEND_EVENT ||
+         a->kind == ACTION_TERMINATE) &&
+        (a->instance_id.len > LIMIT_ID_SIZE || !bytes_is_utf8(a->instance_id))) {
+        return step_text(c, "action %d has an instance id of more than 256 bytes or not UTF-8", a->id);
+    }
+    if (a->kind == ACTION_COMPLETE && !status_is_end(a->status) &&
+        a->status != STATUS_CONTINUED_AS_NEW) {
+        return step_text(c, "action %d completes with status %d, which is no end", a->id, (int)a->status);
+    }
+    if (a->kind == ACTION_SEND_ENTITY_MESSAGE) {
+        return step_text(c, "action %d is for an entity: entities are not available", a->id);
+    }
+    return NULL;
+}
+
+static const char *answer_problem(struct core *c, const struct instance *i,
+                                  const struct orchestrator_answer *answer)
+{
+    int32_t id_last = -1;
+    if (answer->actions_n > LIMIT_ACTIONS_N) return "more than 100,000 actions in one turn";
+    for (uint32_t n = 0; n < answer->actions_n; n++) {
+        const struct action *a = &answer->actions[n];
+        const char *problem = action_problem(c, i, a);
+        if (problem != NULL) return problem;
+        if (!opens_item(a)) continue;
+        if (a->id <= id_last && is_repeated(answer, n)) {
+            return step_text(c, "action id %d stands twice in one answer", a->id);
+        }
+        if (a->id > id_last) id_last = a->id;
+    }
+    return NULL;
+}
+
+/* A child without an id gets one that no other generation has used. */
+static struct action with_child_id(struct core *c, const struct instance *i, const struct action *a)
+{
+    static const char digits[] = "0123456789abcdef";
+    struct action action = *a;
+    if (a->kind != ACTION_CREATE_CHILD || a->instance_id.len > 0) return action;
+    char *id = arena_alloc(&c->temporary, EXECUTION_TEXT_SIZE + 9);
+    assert(id != NULL);
+    execution_id_text(i->execution_id, id);
+    id[EXECUTION_TEXT_SIZE] = ':';
+    size_t len = EXECUTION_TEXT_SIZE + 1;
+    unsigned places = (uint32_t)a->id > 0xffff ? 8 : 4;
+    while (places-- > 0) id[len++] = digits[(uint32_t)a->id >> (4 * places) & 15];
+    action.instance_id = bytes_make(id, len);
+    return action;
+}
+
+/* Appends the events of all actions but the completion, which is the answer (NULL: goes on). */
+static const struct action *write_action_events(struct core *c, const struct instance *i,
+                                                const struct orchestrator_answer *answer)
+{
+    const struct action *complete = NULL;
+    for (uint32_t n = 0; n < answer->actions_n; n++) {
+        const struct action action = with_child_id(c, i, &answer->actions[n]);
+        buffer_clear(&c->scratch);
+        switch (action.kind) {
+        case ACTION_SCHEDULE_TASK: event_write_task_scheduled(&c->scratch, c->now_ns, &action); break;
+        case ACTION_CREATE_CHILD: event_write_child_created(&c->scratch, c->now_ns, &action); break;
+        case ACTION_CREATE_TIMER: event_write_timer_created(&c->scratch, c->now_ns, &action); break;
+        case ACTION_SEND_EVENT: event_write_event_sent(&c->scratch, c->now_ns, &action); break;
+        case ACTION_COMPLETE:
+            if (complete == NULL) complete = &answer->actions[n];
+            continue;
+        case ACTION_TERMINATE:
+        case ACTION_SEND_ENTITY_MESSAGE:
+        case ACTION_REWIND: continue;
+        }
+        assert(!c->scratch.failed);
+        strings_add(&c->events, buffer_view(&c->scratch));
+    }
+    return complete;
+}
+
+static void send_to_child(struct core *c, const struct instance *i, const struct action *a)
+{
+    struct event_scheduled child = {
+        .name = a->name,
+        .version = a->version,
+        .input = a->input,
+        .instance_id = a->instance_id,
+        .trace = a->trace,
+        .tags = a->tags,
+    };
+    child_started_write(&c->scratch, i, &child, a->id);
+    outbox_send(c, MESSAGE_START_CHILD, sibling_key(c, i->key, a->instance_id), BYTES_NONE,
+                buffer_view(&c->scratch));
+}
+
+static void send_messages(struct core *c, const struct instance *i,
+                          const struct orchestrator_answer *answer)
+{
+    for (uint32_t n = 0; n < answer->actions_n; n++) {
+        const struct action action = with_child_id(c, i, &answer->actions[n]);
+        buffer_clear(&c->scratch);
+        if (action.kind == ACTION_CREATE_CHILD) {
+            send_to_child(c, i, &action);
+        } else if (action.kind == ACTION_SEND_EVENT && action.instance_id.len > 0) {
+            event_write_raised(&c->scratch, c->now_ns, action.name, action.input);
+            outbox_send(c, MESSAGE_EVENT, sibling_key(c, i->key, action.instance_id), BYTES_NONE,
+                        buffer_view(&c->scratch));
+        } else if (action.kind == ACTION_TERMINATE && action.instance_id.len > 0) {
+            event_write_terminated(&c->scratch, c->now_ns, action.input, action.recurse);
+            outbox_send(c, MESSAGE_TERMINATE, sibling_key(c, i->key, action.instance_id), BYTES_NONE,
+                        buffer_view(&c->scratch));
+        }
+    }
+}
+
+/* Only external events are carried: completions belong to the generation that asked for them. */
+static struct bytes carried_events(struct core *c, struct bytes carryover)
+{
+    struct reader r = reader_make(carryover);
+    struct bytes one;
+    buffer_clear(&c->events);
+    while (strings_next(&r, &one)) {
+        struct event_head head;
+        if (event_head_decode(one, &head) != OK || head.kind != EVENT_EVENT_RAISED) continue;
+        strings_add(&c->events, one);
+    }
+    return buffer_view(&c->events);
+}
+
+static void continue_as_new(struct core *c, struct instance *i, const struct action *complete)
+{
+    struct event_started started;
+    struct record record = {.kind = RECORD_CONTINUED, .key = i->key};
+    enum status status = event_started_decode(event_bytes(i->started), &c->temporary, &started);
+    assert(status == OK);
+    started.input = complete->input;
+    started.has_scheduled = false;
+    if (complete->new_version.has) started.version = complete->new_version;
+    new_execution_id(c, started.execution_id);
+    memcpy(record.execution_id, started.execution_id, EXECUTION_ID_SIZE);
+    buffer_clear(&c->scratch);
+    event_started_write(&c->scratch, c->now_ns, &started);
+    record.event = buffer_view(&c->scratch);
+    record.events = carried_events(c, complete->carryover);
+    emit(c, &record);
+}
+
+static bool history_is_full(const struct core *c, const struct instance *i, uint32_t more_n)
+{
+    return i->history.n + i->inbox.n + more_n > LIMIT_HISTORY_N ||
+           i->history.size + i->inbox.size + c->events.len > LIMIT_HISTORY_SIZE;
+}
+
+static void commit_turn(struct core *c, struct instance *i, const struct work_ref *ref,
+                        const struct orchestrator_answer *answer)
+{
+    buffer_clear(&c->events);
+    const struct action *complete = write_action_events(c, i, answer);
+    bool goes_on = complete == NULL || complete->status == STATUS_CONTINUED_AS_NEW;
+    if (complete == NULL && history_is_full(c, i, answer->actions_n)) {
+        ending_fail(i, "HistoryLimitExceeded",
+                    "the history has more than 200,000 events or 128 MiB: use continue-as-new");
+        return;
+    }
+    if (!goes_on) {
+        struct event_completed completed = {
+            .status = complete->status,
+            .result = complete->input,
+            .failure = complete->failure,
+        };
+        buffer_clear(&c->scratch);
+        event_write_execution_completed(&c->scratch, c->now_ns, complete->id, &completed);
+        strings_add(&c->events, buffer_view(&c->scratch));
+    }
+    assert(!c->events.failed);
+    struct record record = {
+        .kind = RECORD_TURN,
+        .key = i->key,
+        .started_ns = ref->started_ns,
+        .consumed_n = ref->inbox_n,
+        .events = buffer_view(&c->events),
+        .custom_status = answer->custom_status,
+        .trace = answer->trace,
+    };
+    emit(c, &record);
+    send_messages(c, i, answer);
+    if (!goes_on) ending_tell_parent(i);
+    else if (complete != NULL) continue_as_new(c, i, complete);
+}
+
+void on_worker_turn_done(struct core *c, const struct input *in)
+{
+    struct instance *i = instance_find_live(c, in->done.has_ref ? in->done.ref.key : in->done.key);
+    if (i == NULL || (!in->done.has_ref && !i->is_leased)) {
+        stale(c);
+        return;
+    }
+    struct work_ref ref = in->done.has_ref ? in->done.ref : turn_lease(i);
+    if (!turn_matches(i, &ref)) {
+        stale(c);
+        return;
+    }
+    const char *problem = answer_problem(c, i, in->done.answer);
+    if (problem != NULL) ending_fail(i, "InvalidAnswer", problem);
+    else commit_turn(c, i, &ref, in->done.answer);
+    reply(c, OK, "");
+}
+
+/* ---- activities ---- */
+
+static bool task_matches(const struct item *item, const struct work_ref *ref)
+{
+    uint32_t epoch = item->instance->core->options.epoch;
+    if (ref->attempt != item->failures || item->state == TASK_STATE_PARKED) return false;
+    return item->state == TASK_STATE_LEASED ? ref->epoch == epoch : ref->epoch < epoch;
+}
+
+/* The step is not open any more: its TaskScheduled, when the engine itself had given it up. */
+static const struct event *given_up(const struct instance *i, int32_t task_id)
+{
+    const struct event *scheduled = NULL;
+    bool is_given_up = false;
+    const struct event_list *lists[] = {&i->history, &i->inbox};
+    for (size_t n = 0; n < 2; n++) {
+        for (const struct event *e = lists[n]->first; e != NULL; e = e->next) {
+            if (e->kind == EVENT_TASK_SCHEDULED && e->id == task_id) scheduled = e;
+            if (e->kind != EVENT_TASK_FAILED || e->ref != task_id) continue;
+            struct bytes type = event_failure_type(event_bytes(e));
+            is_given_up = bytes_equal(type, BYTES_LITERAL(GIVEN_UP_LATE)) ||
+                          bytes_equal(type, BYTES_LITERAL(GIVEN_UP_ABANDONED));
+        }
+    }
+    return is_given_up ? scheduled : NULL;
+}
+
+/* The TaskScheduled that a late answer is for; NULL when it tells nothing new to anybody. */
+static const struct event *late_for(const struct instance *i, const struct item *item,
+                                    const struct work_ref *ref)
+{
+    if (memcmp(ref->execution_id, i->execution_id, EXECUTION_ID_SIZE) != 0) return NULL;
+    for (const struct late *l = i->late_first; l != NULL; l = l->next) {
+        if (l->task_id == ref->task_id && l->attempt == ref->attempt) return NULL;
+    }
+    if (item == NULL) return given_up(i, ref->task_id);
+    return item->is_detached || ref->attempt >= item->failures ? NULL : item->created;
+}
+
+/* A late answer of a step with a complete-by time is kept: somebody may have to undo what it did (S5).
+ * item NULL: the step has been given up. */
+static void late(struct core *c, const struct item *item, const struct input_worker_done *done)
+{
+    const struct instance *i = instance_find_live(c, done->ref.key);
+    const struct event *scheduled = i == NULL ? NULL : late_for(i, item, &done->ref);
+    if (scheduled != NULL && policy_of_event(c, scheduled)->complete_by_ms > 0) {
+        struct bytes answer = done->failure.has ? done->failure.value : done->result.value;
+        struct record record = {
+            .kind = RECORD_LATE,
+            .key = i->key,
+            .task_id = done->ref.task_id,
+            .failures = done->ref.attempt,
+            .is_success = !done->failure.has,
+            .event = bytes_make(answer.ptr, answer.len < 4096 ? answer.len : 4096),
+        };
+        emit(c, &record);
+    }
+    stale(c);
+}
+
+static void finish_task(struct core *c, struct item *item, const struct input_worker_done *done)
+{
+    struct instance *i = item->instance;
+    if (item->is_detached) {
+        struct record record = {.kind = RECORD_TASK_CLOSED, .key = i->key, .task_id = item->id};
+        memcpy(record.execution_id, item->execution_id, EXECUTION_ID_SIZE);
+        emit(c, &record);
+        return;
+    }
+    if (done->failure.has && policy_of(item)->retries_failures) {
+        supervise(item, "StepFailed", failure_message(done->failure.value),
+                  failure_is_final(done->failure.value));
+        return;
+    }
+    buffer_clear(&c->scratch);
+    if (done->failure.has) {
+        event_write_task_failed(&c->scratch, c->now_ns, item->id, done->failure.value);
+    } else {
+        event_write_task_completed(&c->scratch, c->now_ns, item->id, done->result);
+    }
+    message_add(i, buffer_view(&c->scratch));
+}
+
+/* More than may be stored: the step fails with the reason, as if the worker had said so. */
+static const char *result_problem(const struct input_worker_done *done)
+{
+    size_t size = done->failure.has ? done->failure.value.len : done->result.value.len;
+    return size > LIMIT_PAYLOAD_SIZE ? "the result is larger than 16 MiB" : NULL;
+}
+
+static void fail_task(struct core *c, struct item *item, const char *problem)
+{
+    struct buffer failure;
+    buffer_init(&failure, c->mem);
+    failure_write(&failure, "ResultTooLarge", bytes_of_text(problem), true);
+    struct input_worker_done done = {.failure = maybe_some(buffer_view(&failure))};
+    finish_task(c, item, &done);
+    buffer_release(&failure);
+}
+
+static struct item *task_of(const struct core *c, const struct input_worker_done *done)
+{
+    struct instance *i = instance_find_live(c, done->has_ref ? done->ref.key : done->key);
+    if (i == NULL) return NULL;
+    if (done->has_ref) return task_find(i, done->ref.execution_id, done->ref.task_id);
+    return item_find(i, done->task_id, ITEM_TASK);
+}
+
+void on_worker_task_done(struct core *c, const struct input *in)
+{
+    struct item *item = task_of(c, &in->done);
+    if (in->done.has_ref && (item == NULL || !task_matches(item, &in->done.ref))) {
+        late(c, item, &in->done);
+        return;
+    }
+    if (item == NULL || (!in->done.has_ref && item->state != TASK_STATE_LEASED)) {
+        stale(c);
+        return;
+    }
+    c->stats.tasks_done++;
+    const char *problem = result_problem(&in->done);
+    if (problem != NULL) fail_task(c, item, problem);
+    else finish_task(c, item, &in->done);
+    reply(c, OK, "");
+}
+
+/* ---- leases ---- */
+
+void on_worker_abandon(struct core *c, const struct input *in)
+{
+    const struct work_ref *ref = &in->lease.ref;
+    struct instance *i = instance_find_live(c, ref->key);
+    struct bytes why = in->lease.reason;
+    if (why.len == 0 && in->lease.is_lost) why = BYTES_LITERAL("the worker was lost");
+    if (why.len == 0) why = BYTES_LITERAL("the worker gave the work back");
+
+    if (i != NULL && ref->kind == WORK_TURN && i->is_leased && turn_matches(i, ref)) {
+        supervise_turn(i, why);
+    } else if (i != NULL && ref->kind == WORK_TASK) {
+        struct item *item = task_find(i, ref->execution_id, ref->task_id);
+        if (item != NULL && item->state == TASK_STATE_LEASED && task_matches(item, ref)) {
+            supervise(item, GIVEN_UP_ABANDONED, why, false);
+        }
+    }
+    reply(c, OK, "");
+}
+
+void on_worker_renew(struct core *c, const struct input *in)
+{
+    const struct work_ref *ref = &in->lease.ref;
+    struct instance *i = instance_find_live(c, ref->key);
+    struct item *item = NULL;
+    if (i != NULL && ref->kind == WORK_TASK) item = task_find(i, ref->execution_id, ref->task_id);
+    if (item == NULL || item->state != TASK_STATE_LEASED || !task_matches(item, ref)) {
+        reply(c, E_STALE, "the lease is lost: stop this work, its answer will not count");
+        return;
+    }
+    if (item->complete_by_ms > 0) {
+        item->complete_by_ms = now_ms(c) + in->lease.extend_ms;
+        due_set(c, &item->due, DUE_COMPLETE_BY, item->complete_by_ms);
+    }
+    reply(c, OK, "");
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Records: what the core decided, one by one. A step emits records; each is applied to the core's memory
+ * at once and stands in the batch that the host makes durable. Recovery applies the same records again,
+ * so memory after a crash is what it was, by construction.
+ *
+ * Records are of two families with guards of their own. Instance records change one instance and carry its
+ * key; one is skipped when the instance (as the archive had it) already has this sequence number or a later
+ * one. Partition records change what belongs to no instance; one is skipped when the partition's state has it.
+ */
+#ifndef CORE_RECORD_H
+#define CORE_RECORD_H
+
+#include "core/event.h"
+
+/* kind, number (it is on disk: append, never renumber), name */
+#define RECORDS(X)                                                                                 \
+    X(CREATED, 1, "created")                                                                       \
+    X(MESSAGE, 2, "message")                                                                       \
+    X(TURN, 3, "turn")                                                                             \
+    X(CONTINUED, 4, "continued")                                                                   \
+    X(TURN_FAILED, 5, "turn_failed")                                                               \
+    X(TASK_TRIED, 6, "task_tried")                                                                 \
+    X(TASK_CLOSED, 7, "task_closed")                                                               \
+    X(LATE, 8, "late")                                                                             \
+    X(REWOUND, 9, "rewound")                                                                       \
+    X(PARKED, 10, "parked")                                                                        \
+    X(UNPARKED, 11, "unparked")                                                                    \
+    X(PURGED, 12, "purged")                                                                        \
+    X(RELINKED, 13, "relinked")                                                                    \
+    X(SEND, 32, "send")                                                                            \
+    X(SENT, 33, "sent")                                                                            \
+    X(RECEIVED, 34, "received")
+
+enum record_kind {
+#define X(kind, number, name) RECORD_##kind = number,
+    RECORDS(X)
+#undef X
+};
+const char *record_name(enum record_kind kind);
+/* The first number of the partition family. */
+#define RECORD_PARTITION_FIRST 32
+
+/* Messages between instances, which may live in different partitions. Numbers are on disk. */
+enum message_kind {
+    MESSAGE_START_CHILD = 1,  /* event: ExecutionStarted with parent */
+    MESSAGE_CHILD_DONE = 2,   /* event: SubOrchestrationInstanceCompleted or Failed */
+    MESSAGE_EVENT = 3,        /* event: EventRaised */
+    MESSAGE_TERMINATE = 4,    /* event: ExecutionTerminated */
+    MESSAGE_REWIND_CHILD = 5, /* event: ExecutionStarted with the parent's new execution */
+};
+
+/* How a task that was tried and not answered goes on. Numbers are on disk. */
+enum task_next {
+    TASK_NEXT_RETRY = 0,    /* again at retry_at_ms */
+    TASK_NEXT_EXTENDED = 1, /* the same after the Supervisor's extended wait */
+    TASK_NEXT_PARKED = 2,   /* waits for an operator */
+};
+
+struct record {
+    enum record_kind kind;
+    uint64_t seq;     /* unique and increasing within the partition */
+    struct bytes key; /* hub '/' id; instance family only */
+    int64_t now_ns;   /* time of the decision */
+
+    /* CREATED, CONTINUED, REWOUND: the new one. TASK_TRIED, TASK_CLOSED: the task's. */
+    uint8_t execution_id[EXECUTION_ID_SIZE];
+    struct bytes event; /* CREATED, CONTINUED: ExecutionStarted. MESSAGE: the message. SEND: the payload.
+                           LATE: the late answer. REWOUND: ExecutionRewound. */
+    int64_t start_at_ms; /* CREATED: 0, or not before */
+
+    /* TURN and CONTINUED */
+    int64_t started_ns;         /* TURN: OrchestratorStarted */
+    uint32_t consumed_n;        /* inbox messages that become history */
+    bool is_engine;             /* TURN: made by the engine itself, not by a worker */
+    struct bytes events;        /* TURN: strings, new events. CONTINUED: strings, carried over. */
+    struct maybe custom_status;
+    struct maybe trace;
+
+    /* TURN_FAILED, TASK_TRIED, TASK_CLOSED, LATE */
+    int32_t task_id;
+    uint32_t failures;
+    int64_t retry_at_ms;
+    enum task_next next;
+    bool is_success; /* LATE */
+    struct bytes reason; /* TURN_FAILED, TASK_TRIED, PARKED */
+
+    /* SEND, SENT, RECEIVED */
+    uint32_t peer;          /* partition */
+    uint64_t message_seq;   /* SENT: all up to this one */
+    enum message_kind message;
+    struct bytes target;    /* SEND: key of the receiver */
+    struct bytes peer_execution; /* SEND: execution the receiver must have, or empty. REWOUND, RELINKED:
+                                    the parent's new execution, or empty */
+};
+
+void record_encode(struct buffer *out, const struct record *record);
+/* Bytes borrowed from the reader's. E_CORRUPT. */
+enum status record_decode(struct reader *in, struct record *out);
+
+#endif

@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a partition remembers. Private to core/; everybody else sees core.h.
+ *
+ * Durable is what the records say: instances with their history, inbox and counters, the outbox and the
+ * positions of other partitions. Volatile, rebuilt after a crash from the durable part: the queues of work,
+ * who holds a lease, the heap of due times.
+ *
+ * Memory: an `instance` and its `open` map entries come from core->mem; all events and items of an instance
+ * from its arena, which is dropped as a whole.
+ */
+#ifndef CORE_STATE_H
+#define CORE_STATE_H
+
+#include "base/arena.h"
+#include "base/assert.h"
+#include "base/heap.h"
+#include "base/list.h"
+#include "base/map.h"
+#include "core/core.h"
+
+/* Arena of the instance. */
+struct event {
+    struct event *next;
+    enum event_kind kind;
+    int32_t id;
+    int32_t ref;
+    uint32_t len;
+    uint8_t data[];
+};
+
+struct event_list {
+    struct event *first;
+    struct event *last;
+    uint32_t n;
+    size_t size; /* sum of len */
+};
+
+/* What becomes due at a time: in core->due while linked. */
+enum due_kind {
+    DUE_TIMER,       /* item: fires */
+    DUE_START,       /* instance: its scheduled start */
+    DUE_TURN_RETRY,  /* instance: its turn may be tried again */
+    DUE_TASK_RETRY,  /* item: may be tried again */
+    DUE_COMPLETE_BY, /* item: the worker is late */
+};
+struct due {
+    struct heap_node node;
+    enum due_kind kind;
+};
+
+enum item_kind { ITEM_TASK, ITEM_TIMER, ITEM_CHILD };
+
+/*      QUEUED ──take──> LEASED ──answer──> closed
+ *        ^                 │ abandoned, lost, late, failed and to be repeated
+ *        │   due           v
+ *        └──────────── WAITING ──beyond the second threshold──> PARKED ──resubmit──> QUEUED
+ */
+enum task_state {
+    TASK_STATE_NONE, /* being opened or closed */
+    TASK_STATE_QUEUED,
+    TASK_STATE_LEASED,
+    TASK_STATE_WAITING,
+    TASK_STATE_PARKED,
+};
+
+/* Something an execution has begun and that has not answered yet: one for each open TaskScheduled,
+ * TimerCreated and SubOrchestrationInstanceCreated. Arena of the instance. */
+struct item {
+    struct map_node node; /* in core->open, by item_key */
+    uint8_t item_key[12]; /* instance number, id */
+    struct list of_instance;
+    struct instance *instance;
+    enum item_kind kind;
+    int32_t id;
+    const struct event *created;
+    struct due due;
+    /* ITEM_TASK */
+    bool is_detached; /* of an execution that has ended: its answer is not wanted any more */
+    uint8_t execution_id[EXECUTION_ID_SIZE];
+    enum task_state state; /* set by task_set_state() only */
+    struct list queued;
+    struct work_queue *queue;
+    uint32_t failures;
+    uint32_t worker;
+    int64_t retry_at_ms;
+    int64_t complete_by_ms;
+};
+
+/* A late answer, kept for people and for compensation. Arena of the instance. */
+struct late {
+    struct late *next;
+    int32_t task_id;
+    uint32_t attempt;
+    int64_t time_ns;
+    bool is_success;
+    struct bytes answer;
+};
+
+struct instance {
+    struct map_node node; /* in core->instances, by key */
+    struct list all;      /* in core->all */
+    struct list dirty;    /* in core->dirty or core->finished, while dirty */
+    struct list idle;     /* in core->idle, while without work and not purged */
+    struct core *core;
+    uint64_t number;      /* unique in this process */
+    struct bytes key;     /* owned, from core->mem */
+    struct arena arena;
+
+    /* durable */
+    uint64_t seq;         /* of the last record applied */
+    uint8_t execution_id[EXECUTION_ID_SIZE];
+    enum orchestration_status status; /* SUSPENDED is told by is_suspended */
+    bool is_suspended;
+    bool is_purged;
+    bool needs_turn;      /* a turn is due although the inbox is empty (after a rewind) */
+    bool is_status_carried; /* custom status of the previous generation, none set yet */
+    bool is_poisoned;     /* parked: turns are not offered */
+    struct event_list history;
+    struct event_list inbox;
+    uint64_t turns;       /* committed; also every other change of the history: base of a turn */
+    uint32_t failures;    /* of the present turn */
+    int64_t retry_at_ms;
+    int64_t start_at_ms;
+    int64_t created_ns;
+    int64_t updated_ns;
+    int64_t completed_ns;
+    struct maybe custom_status;
+    struct maybe trace;
+    struct bytes park_reason;
+    struct late *late_first;
+    uint32_t late_n;
+
+    /* folded from the events */
+    const struct event *started;   /* ExecutionStarted; in inbox or history */
+    struct bytes name;             /* these three from it, borrowed from its bytes */
+    struct maybe version;
+    struct maybe input;
+    bool has_parent;
+    struct event_parent parent;    /* likewise */
+    int32_t id_max;                /* largest id of an action in the history; -1 = none */
+    const struct event *completed; /* ExecutionCompleted, when terminal */
+    struct list items;
+    uint32_t items_n;
+    uint32_t busy_n;      /* tasks that are queued, leased or waiting for their next try */
+
+    /* volatile */
+    struct due due;       /* scheduled start or retry of the turn */
+    struct list queued;
+    struct work_queue *queue;
+    bool is_leased;
+    uint32_t worker;
+    uint32_t lease_inbox_n;
+    int64_t lease_started_ns;
+    uint64_t dirty_lsn;   /* batch of the oldest record not taken for archiving yet; 0 = clean */
+    bool is_in_finished;  /* which list `dirty` is in */
+    bool is_archived;     /* the archive has a row of it */
+    uint64_t archived_seq; /* as of this record */
+    uint64_t purged_seq;  /* of the last record that purged it: the archive has no row as of it */
+    int64_t touched_ms;
+};
+
+/* Work of one kind and name that waits for a worker. */
+struct work_queue {
+    struct map_node node; /* in core->queues, by key */
+    struct bytes key;     /* owned */
+    enum work_kind kind;
+    struct list all;      /* in core->all_queues */
+    struct list members;  /* item.queued or instance.queued */
+    size_t n;
+};
+
+/* A message on its way to another instance. From core->mem. */
+struct letter {
+    struct letter *next;
+    uint64_t seq;
+    enum message_kind kind;
+    struct bytes target;    /* these three behind the struct */
+    struct bytes execution;
+    struct bytes event;
+    size_t size;            /* of the allocation */
+};
+
+/* What this partition keeps of another one (or of itself: all messages take the same way). */
+struct peer {
+    uint64_t sent_seq;     /* last number given */
+    uint64_t received_seq; /* last number that arrived from there */
+    struct letter *first;  /* not acknowledged, oldest first */
+    struct letter *last;
+    int64_t resend_at_ms;  /* while first != NULL */
+};
+
+struct core {
+    struct core_options options;
+    struct mem *mem;
+    int64_t now_ns;
+    uint64_t seq;          /* of the last record */
+    uint64_t partition_seq; /* of the last partition record applied */
+    uint64_t snapshot_seq;  /* seq when the partition's state was last taken for archiving */
+    uint64_t partition_dirty_lsn; /* oldest batch with partition records not archived; 0 = clean */
+    uint64_t numbers;      /* of instances */
+    uint64_t orders;       /* of due times */
+    bool is_recovering;    /* no effects, no volatile state */
+    uint64_t lsn;          /* of the present step */
+
+    struct map instances;
+    struct map open;
+    struct map queues;
+    struct list all;
+    struct list all_queues;
+    struct list dirty;     /* not terminal, by dirty_lsn */
+    struct list finished;  /* terminal or purged, and dirty */
+    size_t finished_n;
+    struct list idle;      /* by touched_ms */
+    size_t instances_n;
+    struct heap due;
+    struct peer *peers;    /* partitions_n */
+    uint32_t letters_n;
+    struct core_stats stats;
+
+    /* the present step */
+    const struct input *in;
+    struct output *out;    /* NULL while recovering */
+    uint32_t ids_made;
+    struct buffer scratch;  /* an event being written */
+    struct buffer scratch2; /* the same inside apply() and queues */
+    struct buffer events;   /* strings of events for a record */
+    struct arena temporary; /* decoded views; reset by each step */
+};
+
+/* ---- instances.c ---- */
+struct instance *instance_find(const struct core *c, struct bytes key);
+/* Not a tombstone. */
+struct instance *instance_find_live(const struct core *c, struct bytes key);
+struct instance *instance_new(struct core *c, struct bytes key);
+/* Frees its contents and forgets everything but key and archive state. */
+void instance_clear(struct instance *i);
+/* Out of memory for good. */
+void instance_drop(struct instance *i);
+bool instance_is_terminal(const struct instance *i);
+/* One of the four that an execution can end with. */
+bool status_is_end(enum orchestration_status status);
+enum orchestration_status instance_status(const struct instance *i);
+/* Has something that only memory can go on with: ready, leased, queued or waiting work. */
+bool instance_has_work(const struct instance *i);
+int64_t instance_wake_ms(const struct instance *i);
+/* Called after every change: marks dirty, moves between the lists. */
+void instance_touched(struct instance *i);
+/* Into or out of the list of idle ones, as its state wants. */
+void instance_sort(struct instance *i);
+void instance_view(const struct instance *i, struct arena *arena, struct instance_view *out);
+void instance_check(const struct instance *i);
+bool instance_has_started(const struct instance *i); /* ExecutionStarted is in its history */
+
+/* ---- fold.c: events into instances ---- */
+/* Copies data to the arena. NULL when it is not an event. */
+struct event *event_new(struct instance *i, struct bytes data);
+/* The same for bytes of our own making or already checked: cannot fail. */
+struct event *event_must(struct instance *i, struct bytes data);
+/* Remembers what ExecutionStarted says. False when it is damaged. */
+bool instance_set_started(struct instance *i, const struct event *event);
+void event_list_add(struct event_list *list, struct event *event);
+/* This execution has begun something under this id, whether it has ended or not. */
+bool history_has_item(const struct instance *i, int32_t id);
+/* To the inbox, with what its arrival means (an open item is answered, suspended, resumed). */
+void fold_message(struct instance *i, struct event *event);
+/* To the history, with what it begins or ends. */
+void fold_history(struct instance *i, struct event *event);
+/* The first n messages of the inbox become history. */
+void fold_consume(struct instance *i, uint32_t n);
+/* Opens the items of the history that nothing in history or inbox has answered. */
+void fold_reopen(struct instance *i);
+void instance_continue(struct instance *i, const struct record *record);
+void instance_rewind(struct instance *i, const struct record *record);
+/* The parent was rewound: its new execution is the one to tell. */
+void instance_relink(struct instance *i, const struct record *record);
+
+/* ---- valid.c: what comes from the disk ---- */
+/* hub '/' id */
+bool key_is_valid(struct bytes key);
+/* It can be applied to i (NULL: not in memory). Uses c->temporary, of reserved memory. */
+bool record_is_valid(struct core *c, const struct instance *i, const struct record *record);
+/* Status, history and inbox of a snapshot agree; before anything is folded from them. */
+bool loaded_is_valid(struct core *c, const struct instance *i);
+bool task_event_is_valid(struct core *c, struct bytes event);
+
+/* ---- items.c ---- */
+struct item *item_open(struct instance *i, enum item_kind kind, const struct event *created);
+/* A task that an ended execution left behind. */
+struct item *item_open_detached(struct instance *i, const struct event *created,
+                                const uint8_t execution_id[EXECUTION_ID_SIZE]);
+struct item *item_find(const struct instance *i, int32_t id, enum item_kind kind);
+/* A task of the present execution, or one that an ended execution left behind. */
+struct item *task_find(const struct instance *i, const uint8_t execution_id[EXECUTION_ID_SIZE],
+                       int32_t id);
+void item_close(struct item *item);
+/* Ends what an ended execution had begun: timers and children are forgotten, tasks that were scheduled still
+ * run, but nobody waits for them; all go with `everything`. */
+void items_end(struct instance *i, bool everything);
+/* A copy in the instance's present arena takes the place of one in an arena that is about to go. */
+void item_move(struct item *item);
+void task_set_state(struct item *item, enum task_state state);
+void item_queue(struct item *item);
+/* Out of its queue, lease and heap. */
+void item_unqueue(struct item *item);
+
+/* ---- queues.c ---- */
+/* hub, kind, name and version as one key; appended. Effective version of a task: its own or else that of
+ * the orchestration. */
+void queue_key(struct buffer *out, enum work_kind kind, struct bytes hub, struct bytes name,
+               struct bytes version);
+void queue_add_item(struct item *item);
+void queue_add_turn(struct instance *i);
+void queue_remove_item(struct item *item);
+void queue_remove_turn(struct instance *i);
+struct work_queue *queue_find(const struct core *c, struct bytes key);
+/* READY for every member: after recovery. */
+void queues_announce(struct core *c);
+/* Frees the empty ones that were kept. */
+void queues_release(struct core *c);
+/* Puts the instance's turn into its queue, or out, as its state wants. */
+void turn_schedule(struct instance *i);
+
+/* ---- due.c (heap of due times) ---- */
+void due_set(struct core *c, struct due *due, enum due_kind kind, int64_t at_ms);
+void due_clear(struct core *c, struct due *due);
+
+/* ---- outbox.c ---- */
+/* Emits the SEND record (and its effect). */
+void outbox_send(struct core *c, enum message_kind kind, struct bytes target,
+                 struct bytes execution, struct bytes event);
+void outbox_apply(struct core *c, const struct record *record);
+void outbox_release(struct core *c);
+/* Sends what is unacknowledged again; `everything` after recovery, else what is due. */
+void outbox_resend(struct core *c, bool everything);
+/* Bytes that the next outbox_resend() may copy, about. */
+size_t outbox_resend_size(const struct core *c);
+int64_t outbox_wake_ms(const struct core *c);
+void outbox_snapshot(const struct core *c, struct buffer *out);
+enum status outbox_load(struct core *c, struct reader *in);
+
+/* ---- emit.c: records and effects of the present step ---- */
+/* Fills in seq and time, applies and encodes it. */
+void emit(struct core *c, struct record *record);
+void apply(struct core *c, const struct record *record);
+struct effect *effect_new(struct core *c, enum effect_kind kind);
+void reply(struct core *c, enum status status, const char *text);
+void reply_instance(struct core *c, const struct instance *i);
+/* The longest beginning of at most size_max bytes that is UTF-8: reasons become strings of the protocol,
+ * which must be. Borrowed from text. */
+struct bytes text_cut(struct bytes text, size_t size_max);
+/* Text in the output's arena; cut when it is longer than a few hundred bytes. */
+__attribute__((format(printf, 2, 3))) const char *step_text(struct core *c, const char *format, ...);
+void new_execution_id(struct core *c, uint8_t out[EXECUTION_ID_SIZE]);
+void alert(struct core *c, const struct instance *i, const char *text);
+int64_t now_ms(const struct core *c);
+
+/* ---- ending.c: ends of executions, whoever decides them ---- */
+/* Tells the parent, when there is one. After the completion is in the history. */
+void ending_tell_parent(struct instance *i);
+void ending_terminate(struct instance *i, struct maybe output, bool recurse);
+/* To every child it ever created, finished ones too: they may have running children. */
+void ending_terminate_children(struct instance *i, struct maybe output);
+/* Fails the instance in place of its orchestrator. */
+void ending_fail(struct instance *i, const char *type, const char *text);
+void ending_rewind(struct instance *i, struct maybe reason, struct bytes parent_execution);
+void ending_suspend(struct instance *i, struct maybe reason);
+void message_add(struct instance *i, struct bytes event);
+/* The key of another id in the hub of `key`; until the end of the step. */
+struct bytes sibling_key(struct core *c, struct bytes key, struct bytes id);
+/* The ExecutionStarted of a child, with the parent's present execution. */
+void child_started_write(struct buffer *out, const struct instance *parent,
+                         const struct event_scheduled *child, int32_t task_id);
+
+/* ---- supervisor.c ---- */
+const struct policy *policy_of(const struct item *item);
+/* The same by its TaskScheduled. */
+const struct policy *policy_of_event(const struct core *c, const struct event *event);
+/* Why a step may have been given up, as errorType of its TaskFailed. */
+#define GIVEN_UP_LATE "CompleteByExceeded"
+#define GIVEN_UP_ABANDONED "TaskAbandoned"
+/* The step was lost, late, refused or has failed: decides what comes next and records it. */
+void supervise(struct item *item, const char *type, struct bytes why, bool is_final);
+void supervise_turn(struct instance *i, struct bytes why);
+
+/* ---- handlers, one for each sender ---- */
+void on_client_start(struct core *c, const struct input *in);
+void on_client_raise(struct core *c, const struct input *in);
+void on_client_terminate(struct core *c, const struct input *in);
+void on_client_suspend(struct core *c, const struct input *in);
+void on_client_resume(struct core *c, const struct input *in);
+void on_client_rewind(struct core *c, const struct input *in);
+void on_client_restart(struct core *c, const struct input *in);
+void on_client_purge(struct core *c, const struct input *in);
+void on_client_resubmit(struct core *c, const struct input *in);
+void on_worker_take(struct core *c, const struct input *in);
+void on_worker_turn_done(struct core *c, const struct input *in);
+void on_worker_task_done(struct core *c, const struct input *in);
+void on_worker_abandon(struct core *c, const struct input *in);
+void on_worker_renew(struct core *c, const struct input *in);
+void on_clock_tick(struct core *c, const struct input *in);
+void on_partition_message(struct core *c, const struct input *in);
+void on_partition_ack(struct core *c, const struct input *in);
+
+static inline struct bytes event_bytes(const struct event *event)
+{
+    return bytes_make(event->data, event->len);
+}
+
+#endif

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What comes from the disk is checked before it is folded, however good its checksum is: the folds assert what
+ * they rely on, and a damaged or foreign record must be E_CORRUPT, not a crash after every restart.
+ */
+#include "core/state.h"
+
+/* Everything that will be decoded from this event can be. */
+static bool event_is_sound(struct core *c, struct bytes event, struct event_head *head)
+{
+    struct event_started started;
+    struct event_scheduled scheduled;
+    struct event_completed completed;
+    int64_t fire_at_ms = 0;
+
+    if (event.len > UINT32_MAX || event_head_decode(event, head) != OK) return false;
+    if (head->kind == EVENT_EXECUTION_STARTED) {
+        return event_started_decode(event, &c->temporary, &started) == OK;
+    }
+    if (head->kind == EVENT_TASK_SCHEDULED || head->kind == EVENT_CHILD_CREATED) {
+        return event_scheduled_decode(event, &c->temporary, &scheduled) == OK;
+    }
+    if (head->kind == EVENT_TIMER_CREATED) return event_fire_at_decode(event, &fire_at_ms) == OK;
+    if (head->kind == EVENT_EXECUTION_COMPLETED) {
+        return event_completed_decode(event, &completed) == OK && status_is_end(completed.status);
+    }
+    return true;
+}
+
+static bool opens_item(enum event_kind kind)
+{
+    return kind == EVENT_TASK_SCHEDULED || kind == EVENT_TIMER_CREATED || kind == EVENT_CHILD_CREATED;
+}
+
+/* What may come into an inbox after its ExecutionStarted. */
+static bool is_message(enum event_kind kind)
+{
+    return kind == EVENT_TASK_COMPLETED || kind == EVENT_TASK_FAILED || kind == EVENT_TIMER_FIRED ||
+           kind == EVENT_CHILD_COMPLETED || kind == EVENT_CHILD_FAILED || kind == EVENT_EVENT_RAISED ||
+           kind == EVENT_EXECUTION_SUSPENDED || kind == EVENT_EXECUTION_RESUMED;
+}
+
+/* What a turn adds to the history besides what it consumes. */
+static bool is_of_turn(enum event_kind kind)
+{
+    return opens_item(kind) || kind == EVENT_EVENT_SENT || kind == EVENT_EXECUTION_SUSPENDED ||
+           kind == EVENT_EXECUTION_TERMINATED || kind == EVENT_EXECUTION_COMPLETED;
+}
+
+/* Whether one of the first n events of packed opens an item with this id. */
+static bool opens_before(struct bytes packed, uint32_t n, int32_t id)
+{
+    struct reader r = reader_make(packed);
+    struct bytes one;
+    struct event_head head;
+    while (n-- > 0 && strings_next(&r, &one)) {
+        if (event_head_decode(one, &head) == OK && opens_item(head.kind) && head.id == id) return true;
+    }
+    return false;
+}
+
+static bool turn_is_valid(struct core *c, const struct instance *i, struct bytes events)
+{
+    struct reader r = reader_make(events);
+    struct bytes one;
+    struct event_head head;
+    int32_t id_last = INT32_MIN;
+    bool is_over = false;
+    for (uint32_t n = 0; strings_next(&r, &one); n++) {
+        if (is_over || !event_is_sound(c, one, &head) || !is_of_turn(head.kind)) return false;
+        is_over = head.kind == EVENT_EXECUTION_COMPLETED;
+        if (!opens_item(head.kind)) continue;
+        if (history_has_item(i, head.id)) return false;
+        if (head.id <= id_last && opens_before(events, n, head.id)) return false;
+        if (head.id > id_last) id_last = head.id;
+    }
+    return !r.failed;
+}
+
+static bool all_are_raised(struct core *c, struct bytes events)
+{
+    struct reader r = reader_make(events);
+    struct bytes one;
+    struct event_head head;
+    while (strings_next(&r, &one)) {
+        if (!event_is_sound(c, one, &head) || head.kind != EVENT_EVENT_RAISED) return false;
+    }
+    return !r.failed;
+}
+
+static bool is_event_of_kind(struct core *c, struct bytes event, enum event_kind kind)
+{
+    struct event_head head;
+    return event_is_sound(c, event, &head) && head.kind == kind;
+}
+
+static bool partition_record_is_valid(const struct core *c, const struct record *record)
+{
+    if (record->peer >= c->options.partitions_n) return false;
+    const struct peer *peer = &c->peers[record->peer];
+    if (record->kind == RECORD_SEND) {
+        return record->message_seq == peer->sent_seq + 1 && key_is_valid(record->target);
+    }
+    if (record->kind == RECORD_RECEIVED) return record->message_seq == peer->received_seq + 1;
+    return true;
+}
+
+bool key_is_valid(struct bytes key)
+{
+    return key.len > 0 && memchr(key.ptr, '/', key.len) != NULL;
+}
+
+bool record_is_valid(struct core *c, const struct instance *i, const struct record *record)
+{
+    struct event_head head;
+    if (record->kind >= RECORD_PARTITION_FIRST) return partition_record_is_valid(c, record);
+    if (!key_is_valid(record->key)) return false;
+    if (record->kind == RECORD_CREATED) {
+        return is_event_of_kind(c, record->event, EVENT_EXECUTION_STARTED);
+    }
+    if (i == NULL || i->started == NULL) return false;
+    switch (record->kind) {
+    case RECORD_MESSAGE:
+        return !instance_is_terminal(i) && event_is_sound(c, record->event, &head) &&
+               is_message(head.kind);
+    case RECORD_TURN:
+        return !instance_is_terminal(i) && record->consumed_n <= i->inbox.n &&
+               turn_is_valid(c, i, record->events);
+    case RECORD_CONTINUED:
+        return !instance_is_terminal(i) &&
+               is_event_of_kind(c, record->event, EVENT_EXECUTION_STARTED) &&
+               all_are_raised(c, record->events);
+    case RECORD_TASK_TRIED:
+    case RECORD_TASK_CLOSED: return task_find(i, record->execution_id, record->task_id) != NULL;
+    case RECORD_REWOUND:
+        return instance_is_terminal(i) && is_event_of_kind(c, record->event, EVENT_EXECUTION_REWOUND);
+    case RECORD_TURN_FAILED:
+    case RECORD_LATE:
+    case RECORD_PARKED:
+    case RECORD_UNPARKED:
+    case RECORD_PURGED:
+    case RECORD_RELINKED: return true;
+    case RECORD_CREATED:
+    case RECORD_SEND:
+    case RECORD_SENT:
+    case RECORD_RECEIVED: break;
+    }
+    return false;
+}
+
+/* ---- snapshots ---- */
+
+static bool history_is_valid(struct core *c, const struct event_list *history, uint32_t *starts_n)
+{
+    struct event_head head;
+    if (history->first != NULL && history->first->kind != EVENT_ORCHESTRATOR_STARTED) return false;
+    for (const struct event *e = history->first; e != NULL; e = e->next) {
+        if (!event_is_sound(c, event_bytes(e), &head)) return false;
+        if (e->kind == EVENT_EXECUTION_STARTED) ++*starts_n;
+        if (e->kind == EVENT_EXECUTION_COMPLETED && e->next != NULL) return false;
+    }
+    return true;
+}
+
+static bool inbox_is_valid(struct core *c, const struct event_list *inbox, uint32_t *starts_n)
+{
+    struct event_head head;
+    for (const struct event *e = inbox->first; e != NULL; e = e->next) {
+        if (!event_is_sound(c, event_bytes(e), &head)) return false;
+        bool is_start = e == inbox->first && e->kind == EVENT_EXECUTION_STARTED;
+        if (is_start) ++*starts_n;
+        if (!is_start && !is_message(e->kind)) return false;
+    }
+    return true;
+}
+
+/* Ids grow in nearly every history; only what does not is searched. */
+static bool items_are_distinct(const struct event_list *history)
+{
+    int32_t id_last = INT32_MIN;
+    for (const struct event *e = history->first; e != NULL; e = e->next) {
+        if (!opens_item(e->kind)) continue;
+        for (const struct event *b = history->first; e->id <= id_last && b != e; b = b->next) {
+            if (opens_item(b->kind) && b->id == e->id) return false;
+        }
+        if (e->id > id_last) id_last = e->id;
+    }
+    return true;
+}
+
+static bool status_is_valid(const struct instance *i)
+{
+    struct event_completed completed;
+    if (i->completed == NULL) return i->status == STATUS_PENDING || i->status == STATUS_RUNNING;
+    if (i->completed != i->history.last) return false;
+    return event_completed_decode(event_bytes(i->completed), &completed) == OK &&
+           completed.status == i->status;
+}
+
+bool loaded_is_valid(struct core *c, const struct instance *i)
+{
+    uint32_t starts_n = 0;
+    return history_is_valid(c, &i->history, &starts_n) && inbox_is_valid(c, &i->inbox, &starts_n) &&
+           starts_n == 1 && items_are_distinct(&i->history) && status_is_valid(i);
+}
+
+bool task_event_is_valid(struct core *c, struct bytes event)
+{
+    return is_event_of_kind(c, event, EVENT_TASK_SCHEDULED);
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Why an instance is where it is, in words, and its open steps: what an operator asks first.
+ */
+#include "core/state.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+__attribute__((format(printf, 2, 3))) static void say(struct buffer *out, const char *format, ...)
+{
+    char line[512];
+    va_list arguments;
+    va_start(arguments, format);
+    int n = vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    assert(n >= 0);
+    buffer_append(out, line, (size_t)n < sizeof line ? (size_t)n : sizeof line - 1);
+}
+
+static uint32_t count_items(const struct instance *i, enum item_kind kind)
+{
+    uint32_t n = 0;
+    for (struct list *m = list_first(&i->items); m != NULL; m = list_next(&i->items, m)) {
+        if (container_of(m, struct item, of_instance)->kind == kind) n++;
+    }
+    return n;
+}
+
+static const struct item *parked_item(const struct instance *i)
+{
+    for (struct list *m = list_first(&i->items); m != NULL; m = list_next(&i->items, m)) {
+        const struct item *item = container_of(m, struct item, of_instance);
+        if (item->kind == ITEM_TASK && item->state == TASK_STATE_PARKED) return item;
+    }
+    return NULL;
+}
+
+static void why_open(const struct instance *i, struct buffer *out)
+{
+    const struct item *parked = parked_item(i);
+    if (parked != NULL) {
+        say(out, "step %d waits for an operator: %.*s; resubmit it when the cause is mended", parked->id,
+            (int)i->park_reason.len, (const char *)i->park_reason.ptr);
+        return;
+    }
+    uint32_t tasks = count_items(i, ITEM_TASK);
+    uint32_t timers = count_items(i, ITEM_TIMER);
+    uint32_t children = count_items(i, ITEM_CHILD);
+    if (tasks + timers + children == 0) {
+        say(out, "waits for an external event: nothing is under way");
+        return;
+    }
+    say(out, "waits for %u activities, %u timers, %u sub-orchestrations", tasks, timers, children);
+    int64_t wake_ms = instance_wake_ms(i);
+    if (wake_ms != 0 && wake_ms != INT64_MAX) say(out, "; next timer at %lld ms", (long long)wake_ms);
+}
+
+static void why_turn(const struct instance *i, struct buffer *out)
+{
+    if (i->is_leased) {
+        say(out, "its orchestrator runs on worker %u with %u new events", i->worker, i->lease_inbox_n);
+    } else if (i->due.node.is_linked && i->due.kind == DUE_START) {
+        say(out, "starts at %lld ms", (long long)i->start_at_ms);
+    } else if (i->due.node.is_linked) {
+        say(out, "its turn failed %u times and is tried again at %lld ms", i->failures,
+            (long long)i->retry_at_ms);
+    } else {
+        say(out, "%u new events wait for a worker of \"%.*s\"", i->inbox.n, (int)i->name.len,
+            (const char *)i->name.ptr);
+    }
+}
+
+bool core_why(const struct core *c, struct bytes key, struct buffer *out)
+{
+    const struct instance *i = instance_find_live(c, key);
+    if (i == NULL) return false;
+    say(out, "%s: ", orchestration_status_name(instance_status(i)));
+    if (instance_is_terminal(i)) {
+        say(out, "it has ended; %u messages were left unread", i->inbox.n);
+    } else if (i->is_poisoned) {
+        say(out, "parked: %.*s; resume it when the cause is mended", (int)i->park_reason.len,
+            (const char *)i->park_reason.ptr);
+    } else if (i->is_suspended) {
+        say(out, "suspended with %u messages waiting; resume it to go on", i->inbox.n);
+    } else if (i->is_leased || i->queue != NULL || i->due.node.is_linked) {
+        why_turn(i, out);
+    } else {
+        why_open(i, out);
+    }
+    return true;
+}
+
+static enum task_process process_of(enum task_state state)
+{
+    switch (state) {
+    case TASK_STATE_LEASED: return TASK_PROCESSING;
+    case TASK_STATE_WAITING: return TASK_WAITING;
+    case TASK_STATE_PARKED: return TASK_ERROR;
+    case TASK_STATE_NONE:
+    case TASK_STATE_QUEUED: break;
+    }
+    return TASK_PENDING;
+}
+
+enum status core_tasks(const struct core *c, struct bytes key, core_task_fn *fn, void *user)
+{
+    const struct instance *i = instance_find_live(c, key);
+    if (i == NULL) return E_NOT_FOUND;
+    for (struct list *m = list_first(&i->items); m != NULL; m = list_next(&i->items, m)) {
+        const struct item *item = container_of(m, struct item, of_instance);
+        struct event_scheduled scheduled;
+        if (item->kind != ITEM_TASK) continue;
+        if (event_scheduled_decode(event_bytes(item->created), (struct arena *)&c->temporary,
+                                   &scheduled) != OK) {
+            return E_CORRUPT;
+        }
+        struct task_view view = {
+            .task_id = item->id,
+            .name = scheduled.name,
+            .process = process_of(item->state),
+            .locked_by = item->worker,
+            .complete_by_ms = item->complete_by_ms,
+            .failures = item->failures,
+            .retry_at_ms = item->state == TASK_STATE_WAITING ? item->retry_at_ms : 0,
+        };
+        enum status status = fn(user, &view);
+        if (status != OK) return status;
+    }
+    return OK;
+}

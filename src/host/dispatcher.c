@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Round robin three times over: queues of one kind take turns, within a queue its partitions, and among the
+ * fitting workers those that have waited longest. A queue that nobody can serve now is set aside until
+ * somebody who fits gets credit, so that a name without workers costs nothing.
+ */
+#include "host/dispatcher.h"
+
+#include "base/mem.h"
+
+#define EMPTY_QUEUES_MAX 1024 /* kept for the next work of that name */
+
+enum queue_place { PLACE_EMPTY, PLACE_OFFERED, PLACE_STARVED, PLACE_UNSERVED };
+
+/* What was announced of one queue of work. */
+struct work_queue_ready {
+    struct map_node node;
+    struct list place_node;
+    enum queue_place place; /* set by queue_move() only */
+    enum work_kind kind;
+    struct bytes hub; /* these three in the key behind the struct */
+    struct bytes name;
+    struct bytes version;
+    size_t size;             /* of the allocation */
+    uint64_t announced_n;    /* sum of by_partition */
+    uint32_t partition_next; /* whose turn it is */
+    uint32_t by_partition[];
+};
+
+bool queue_key_read(struct bytes key, enum work_kind *kind, struct bytes *hub, struct bytes *name,
+                    struct bytes *version)
+{
+    struct reader r = reader_make(key);
+
+    uint8_t kind_byte = reader_u8(&r);
+    *hub = reader_bytes(&r);
+    *name = reader_bytes(&r);
+    *version = reader_bytes(&r);
+    *kind = kind_byte == WORK_TURN ? WORK_TURN : WORK_TASK;
+    return reader_is_done(&r) && kind_byte <= WORK_TASK;
+}
+
+void dispatcher_init(struct dispatcher *d, struct mem *mem, uint32_t partitions_n,
+                     const uint64_t seed[2])
+{
+    assert(partitions_n > 0);
+    *d = (struct dispatcher){.mem = mem, .partitions_n = partitions_n};
+    list_init(&d->workers);
+    list_init(&d->empty);
+    for (int kind = 0; kind < 2; kind++) {
+        list_init(&d->hungry[kind]);
+        list_init(&d->offered[kind]);
+        list_init(&d->starved[kind]);
+        list_init(&d->unserved[kind]);
+    }
+    map_init(&d->workers_map, mem, seed[0], seed[1]);
+    map_init(&d->queues, mem, seed[0], seed[1]);
+}
+
+static void queue_free(struct dispatcher *d, struct work_queue_ready *q)
+{
+    list_remove(&q->place_node);
+    map_remove(&d->queues, &q->node);
+    mem_give(d->mem, q, q->size);
+}
+
+static void queues_free(struct dispatcher *d, struct list *queues)
+{
+    while (!list_is_empty(queues)) {
+        queue_free(d, container_of(list_first(queues), struct work_queue_ready, place_node));
+    }
+}
+
+void dispatcher_release(struct dispatcher *d)
+{
+    queues_free(d, &d->empty);
+    for (int kind = 0; kind < 2; kind++) {
+        queues_free(d, &d->offered[kind]);
+        queues_free(d, &d->starved[kind]);
+        queues_free(d, &d->unserved[kind]);
+    }
+    while (!list_is_empty(&d->workers)) {
+        dispatcher_detach(d, container_of(list_first(&d->workers), struct worker, node));
+    }
+    map_release(&d->queues);
+    map_release(&d->workers_map);
+}
+
+/* ---- what fits ---- */
+
+static bool has_version(const struct worker_filter *filter, struct bytes version)
+{
+    if (filter->versions_n == 0) return true;
+    for (size_t i = 0; i < filter->versions_n; i++) {
+        if (bytes_equal(filter->versions[i], version)) return true;
+    }
+    return false;
+}
+
+static bool fits(const struct worker *w, const struct work_queue_ready *q)
+{
+    if (!bytes_equal(w->hub, q->hub)) return false;
+    if (!w->has_filters) return true;
+
+    const struct worker_filter *filters = q->kind == WORK_TURN ? w->turn_filters : w->task_filters;
+    size_t n = q->kind == WORK_TURN ? w->turn_filters_n : w->task_filters_n;
+    for (size_t i = 0; i < n; i++) {
+        if (bytes_equal(filters[i].name, q->name) && has_version(&filters[i], q->version)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool anybody_fits(const struct dispatcher *d, const struct work_queue_ready *q)
+{
+    for (struct list *n = list_first(&d->workers); n != NULL; n = list_next(&d->workers, n)) {
+        if (fits(container_of(n, struct worker, node), q)) return true;
+    }
+    return false;
+}
+
+static struct worker *hungry_for(const struct dispatcher *d, const struct work_queue_ready *q)
+{
+    const struct list *hungry = &d->hungry[q->kind];
+
+    for (struct list *n = list_first(hungry); n != NULL; n = list_next(hungry, n)) {
+        struct worker *w = container_of(n, struct worker, hungry[q->kind]);
+        if (fits(w, q)) return w;
+    }
+    return NULL;
+}
+
+/* ---- queues ---- */
+
+static struct list *place_list(struct dispatcher *d, enum queue_place place, enum work_kind kind)
+{
+    switch (place) {
+    case PLACE_EMPTY: return &d->empty;
+    case PLACE_OFFERED: return &d->offered[kind];
+    case PLACE_STARVED: return &d->starved[kind];
+    case PLACE_UNSERVED: return &d->unserved[kind];
+    }
+    unreachable("no such place");
+}
+
+/* To the end of the list of that place, also when it is there already. */
+static void queue_move(struct dispatcher *d, struct work_queue_ready *q, enum queue_place place)
+{
+    assert((q->announced_n == 0) == (place == PLACE_EMPTY));
+    if (list_is_linked(&q->place_node)) list_remove(&q->place_node);
+    q->place = place;
+    list_push_back(place_list(d, place, q->kind), &q->place_node);
+}
+
+static struct work_queue_ready *queue_obtain(struct dispatcher *d, struct bytes key)
+{
+    struct map_node *node = map_find(&d->queues, key);
+    if (node != NULL) return container_of(node, struct work_queue_ready, node);
+
+    size_t head_size = sizeof(struct work_queue_ready) + d->partitions_n * sizeof(uint32_t);
+    struct work_queue_ready *q = mem_take_zero(d->mem, head_size + key.len);
+    if (q == NULL) return NULL;
+    q->size = head_size + key.len;
+    uint8_t *copy = (uint8_t *)q + head_size;
+    memcpy(copy, key.ptr, key.len);
+    q->node.key = bytes_make(copy, key.len);
+    bool is_key = queue_key_read(q->node.key, &q->kind, &q->hub, &q->name, &q->version);
+    assert(is_key); /* the core wrote it */
+    map_insert(&d->queues, &q->node);
+    queue_move(d, q, PLACE_EMPTY);
+    return q;
+}
+
+bool dispatcher_ready(struct dispatcher *d, uint32_t partition, enum work_kind kind,
+                      struct bytes queue_key)
+{
+    assert(partition < d->partitions_n);
+    struct work_queue_ready *q = queue_obtain(d, queue_key);
+    if (q == NULL) return false;
+    assert(q->kind == kind);
+
+    q->by_partition[partition]++;
+    q->announced_n++;
+    if (q->place == PLACE_EMPTY) queue_move(d, q, PLACE_OFFERED);
+    return true;
+}
+
+/* Queues that this worker can serve are offered again. */
+static void offer_again(struct dispatcher *d, struct list *aside, const struct worker *w)
+{
+    struct list *n = list_first(aside);
+
+    while (n != NULL) {
+        struct work_queue_ready *q = container_of(n, struct work_queue_ready, place_node);
+        n = list_next(aside, n);
+        if (fits(w, q)) queue_move(d, q, PLACE_OFFERED);
+    }
+}
+
+/* ---- workers ---- */
+
+static uint32_t *credit_of(struct worker *w, enum work_kind kind)
+{
+    return kind == WORK_TURN ? &w->turns_credit : &w->tasks_credit;
+}
+
+static void add_credit(struct dispatcher *d, struct worker *w, enum work_kind kind, uint32_t more)
+{
+    uint32_t *credit = credit_of(w, kind);
+
+    *credit = more > UINT32_MAX - *credit ? UINT32_MAX : *credit + more;
+    if (*credit == 0 || list_is_linked(&w->hungry[kind])) return;
+    list_push_back(&d->hungry[kind], &w->hungry[kind]);
+    offer_again(d, &d->starved[kind], w);
+}
+
+enum status dispatcher_attach(struct dispatcher *d, struct worker *worker)
+{
+    if (worker->is_attached) return E_EXISTS;
+    assert(worker->deliver != NULL);
+
+    worker->is_attached = true;
+    worker->id = ++d->ids;
+    assert(worker->id != 0);
+    list_node_init(&worker->node);
+    list_push_back(&d->workers, &worker->node);
+    worker->by_id = (struct map_node){.key = bytes_make(&worker->id, sizeof worker->id)};
+    map_insert(&d->workers_map, &worker->by_id);
+    for (int kind = WORK_TURN; kind <= WORK_TASK; kind++) {
+        list_node_init(&worker->hungry[kind]);
+        offer_again(d, &d->unserved[kind], worker);
+        add_credit(d, worker, (enum work_kind)kind, 0);
+    }
+    return OK;
+}
+
+enum status dispatcher_detach(struct dispatcher *d, struct worker *worker)
+{
+    if (!worker->is_attached) return E_NOT_FOUND;
+
+    worker->is_attached = false;
+    list_remove(&worker->node);
+    map_remove(&d->workers_map, &worker->by_id);
+    for (int kind = WORK_TURN; kind <= WORK_TASK; kind++) {
+        if (list_is_linked(&worker->hungry[kind])) list_remove(&worker->hungry[kind]);
+    }
+    return OK;
+}
+
+enum status dispatcher_credit(struct dispatcher *d, struct worker *worker, uint32_t turns,
+                              uint32_t tasks)
+{
+    if (!worker->is_attached) return E_NOT_FOUND;
+    add_credit(d, worker, WORK_TURN, turns);
+    add_credit(d, worker, WORK_TASK, tasks);
+    return OK;
+}
+
+struct worker *dispatcher_find(const struct dispatcher *d, uint32_t id)
+{
+    struct map_node *node = map_find(&d->workers_map, bytes_make(&id, sizeof id));
+
+    return node == NULL ? NULL : container_of(node, struct worker, by_id);
+}
+
+/* ---- takes ---- */
+
+static uint32_t next_partition(const struct dispatcher *d, const struct work_queue_ready *q)
+{
+    uint32_t partition = q->partition_next;
+
+    assert(q->announced_n > 0);
+    while (q->by_partition[partition] == 0) partition = (partition + 1) % d->partitions_n;
+    return partition;
+}
+
+static bool next_of_kind(struct dispatcher *d, enum work_kind kind, struct dispatch *out)
+{
+    if (list_is_empty(&d->hungry[kind])) return false;
+    while (!list_is_empty(&d->offered[kind])) {
+        struct list *first = list_first(&d->offered[kind]);
+        struct work_queue_ready *q = container_of(first, struct work_queue_ready, place_node);
+        struct worker *worker = hungry_for(d, q);
+        if (worker != NULL) {
+            *out = (struct dispatch){worker, q, next_partition(d, q), kind, q->node.key};
+            return true;
+        }
+        queue_move(d, q, anybody_fits(d, q) ? PLACE_STARVED : PLACE_UNSERVED);
+    }
+    return false;
+}
+
+bool dispatcher_next(struct dispatcher *d, struct dispatch *out)
+{
+    return next_of_kind(d, WORK_TURN, out) || next_of_kind(d, WORK_TASK, out);
+}
+
+static void charge(struct dispatcher *d, struct worker *w, enum work_kind kind)
+{
+    uint32_t *credit = credit_of(w, kind);
+
+    assert(*credit > 0);
+    (*credit)--;
+    list_remove(&w->hungry[kind]);
+    if (*credit > 0) list_push_back(&d->hungry[kind], &w->hungry[kind]);
+}
+
+void dispatcher_taken(struct dispatcher *d, const struct dispatch *dispatch, bool got)
+{
+    struct work_queue_ready *q = dispatch->queue;
+    uint32_t *announced = &q->by_partition[dispatch->partition];
+
+    assert(*announced > 0);
+    uint32_t gone = got ? 1 : *announced;
+    *announced -= gone;
+    q->announced_n -= gone;
+    q->partition_next = (dispatch->partition + 1) % d->partitions_n;
+    if (got) charge(d, dispatch->worker, dispatch->kind);
+
+    queue_move(d, q, q->announced_n == 0 ? PLACE_EMPTY : PLACE_OFFERED);
+    if (q->announced_n == 0 && d->queues.n > EMPTY_QUEUES_MAX) queue_free(d, q);
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Workers and what they are given. The cores keep the queues of work, one for each (hub, kind, name,
+ * version); the dispatcher knows which partitions have work in which queue and which workers want what, and
+ * takes from the cores in turn, so that no partition, name or worker waits behind a busy one.
+ *
+ * What the dispatcher counts is what the cores announced (EFFECT_READY): never less than what they have, and
+ * sometimes more, because work can vanish (its instance ended). A take that finds nothing corrects it.
+ *
+ *      a queue is   EMPTY ──announced──> OFFERED ──no fitting worker has credit──> STARVED
+ *                     ^                     │  ^                                     │ credit comes
+ *                     └──── all taken ──────┘  └─────────────────────────────────────┘
+ *                                              └──── a worker attaches ──── UNSERVED (none fits at all)
+ */
+#ifndef HOST_DISPATCHER_H
+#define HOST_DISPATCHER_H
+
+#include "base/list.h"
+#include "base/map.h"
+#include "core/output.h"
+
+struct worker;
+
+/* On the host's thread, after the work is durable; everything in work is borrowed during the call. The worker
+ * answers with a request TURN_DONE, TASK_DONE or ABANDON that carries work->ref. */
+typedef void worker_deliver_fn(struct worker *worker, const struct effect_work *work);
+
+/* One name, and the versions of it; versions_n 0 = any. */
+struct worker_filter {
+    struct bytes name;
+    const struct bytes *versions;
+    size_t versions_n;
+};
+
+/* Belongs to who made it, and stays where it is from ATTACH until DETACH is done. Its owner gives back what it
+ * holds (ABANDON, is_lost) before it detaches it; what was on its way to it then, the host gives back. */
+struct worker {
+    /* Set by the owner before REQUEST_WORKER_ATTACH and unchanged until REQUEST_WORKER_DETACH is done. */
+    struct bytes hub;
+    worker_deliver_fn *deliver;
+    void *user;
+    bool has_filters; /* then a kind with an empty list gets nothing of that kind */
+    const struct worker_filter *turn_filters;
+    size_t turn_filters_n;
+    const struct worker_filter *task_filters;
+    size_t task_filters_n;
+    bool wants_history; /* past events with every turn; else it keeps them, or asks (REQUEST_HISTORY) */
+    /* How much it may be given now; grows by REQUEST_WORKER_CREDIT, shrinks when work is taken for it. */
+    uint32_t turns_credit;
+    uint32_t tasks_credit;
+
+    /* The dispatcher's; zeroed by the owner before the first ATTACH. */
+    struct list node;          /* in workers */
+    struct list hungry[2];     /* in hungry, by work_kind, while it has credit */
+    struct map_node by_id;
+    uint32_t id; /* never 0; unique while the process lives; shown as LockedBy */
+    bool is_attached;
+};
+
+/* Fields are private to dispatcher.c. */
+struct dispatcher {
+    struct mem *mem;
+    uint32_t partitions_n;
+    uint32_t ids;
+    struct list workers;    /* attached, oldest first */
+    struct map workers_map; /* by id */
+    struct list hungry[2];  /* workers with credit, by work_kind, next one first */
+    struct map queues;      /* by queue key */
+    struct list offered[2]; /* queues, by work_kind, next one first */
+    struct list starved[2];
+    struct list unserved[2];
+    struct list empty;
+};
+
+/* One take to make: what for whom from which partition. */
+struct dispatch {
+    struct worker *worker;
+    struct work_queue_ready *queue;
+    uint32_t partition;
+    enum work_kind kind;
+    struct bytes queue_key; /* borrowed until dispatcher_taken() */
+};
+
+/* partitions_n: partitions are numbered 0 to partitions_n - 1 here. */
+void dispatcher_init(struct dispatcher *d, struct mem *mem, uint32_t partitions_n,
+                     const uint64_t seed[2]);
+/* Attached workers are forgotten. */
+void dispatcher_release(struct dispatcher *d);
+
+/* E_EXISTS: it is attached. */
+enum status dispatcher_attach(struct dispatcher *d, struct worker *worker);
+/* E_NOT_FOUND: it is not attached. */
+enum status dispatcher_detach(struct dispatcher *d, struct worker *worker);
+enum status dispatcher_credit(struct dispatcher *d, struct worker *worker, uint32_t turns,
+                              uint32_t tasks);
+/* NULL when it is gone. */
+struct worker *dispatcher_find(const struct dispatcher *d, uint32_t id);
+
+/* One more piece of work. False without memory: then nobody would ever be given it. */
+bool dispatcher_ready(struct dispatcher *d, uint32_t partition, enum work_kind kind,
+                      struct bytes queue_key);
+/* The next take; false when there is none now. To be followed by dispatcher_taken(). */
+bool dispatcher_next(struct dispatcher *d, struct dispatch *out);
+/* got: there was work. */
+void dispatcher_taken(struct dispatcher *d, const struct dispatch *dispatch, bool got);
+
+/* Parses a queue key as in EFFECT_READY; false when it is none. All borrowed from key. */
+bool queue_key_read(struct bytes key, enum work_kind *kind, struct bytes *hub, struct bytes *name,
+                    struct bytes *version);
+
+#endif

@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The life of a host and its turn. Everything that happens, happens in host_turn(), in one order: what has
+ * been done elsewhere, what was asked, what is due; then the frame, the archive, the answers.
+ */
+#include "host/rows.h"
+#include "host/state.h"
+
+
+#define RELEASES_N_MAX 64u /* batches without records that one turn releases; the next one goes on */
+#define DAMAGE_SIZE 400    /* as promised in host.h */
+
+void host_options_init(struct host_options *options)
+{
+    *options = (struct host_options){
+        .partitions_n = 32,
+        .shards_n = 1,
+        .queue_n_max = 100000,
+        .hot_bytes_max = (size_t)192 << 20,
+        .archive_lag_max = (size_t)256 << 20,
+        .batch_bytes_max = (size_t)4 << 20,
+        .idle_evict_ms = 10000,
+        .archive_every_ms = 500,
+        .archive_batch_n = 4096,
+        .horizon_ms = 60000,
+        .resend_ms = 1000,
+    };
+}
+
+uint32_t partition_of(struct bytes key, uint32_t partitions_n)
+{
+    return (uint32_t)(bytes_hash(key) % partitions_n);
+}
+
+size_t host_hot_bytes(const struct host *h)
+{
+    size_t not_hot = sizeof *h + batch_memory(&h->batches[0]) + batch_memory(&h->batches[1]);
+
+    return h->options.mem->used > not_hot ? h->options.mem->used - not_hot : 0;
+}
+
+bool host_is_full(const struct host *h)
+{
+    const struct batch *b = h->open;
+
+    return b->payload.len >= h->options.batch_bytes_max ||
+           b->arena.size >= 4 * h->options.batch_bytes_max;
+}
+
+void host_fatal(struct host *h, enum status status, const char *what)
+{
+    h->is_dead = true;
+    h->env->ops->fatal(h->env, status, what);
+}
+
+/* ---- open ---- */
+
+static enum status cores_init(struct host *h)
+{
+    const struct host_options *o = &h->options;
+
+    h->cores_n = (o->partitions_n - o->shard + o->shards_n - 1) / o->shards_n;
+    h->cores = mem_take_zero(&h->own, h->cores_n * sizeof(struct core *));
+    if (h->cores == NULL) return E_NOMEM;
+    for (uint32_t index = 0; index < h->cores_n; index++) {
+        struct core_options options = {
+            .partition = host_partition(h, index),
+            .partitions_n = o->partitions_n,
+            .mem = o->mem,
+            .map_seed = {h->seed[0], h->seed[1]},
+            .policy = o->policy,
+            .policy_user = o->policy_user,
+            .resend_ms = o->resend_ms,
+            .horizon_ms = o->horizon_ms,
+        };
+        enum status status = core_new(&options, &h->cores[index]);
+        if (status != OK) return status;
+    }
+    return OK;
+}
+
+/* Every part, before anything is read. What fails leaves the rest zeroed, which can be released. */
+static enum status parts_init(struct host *h)
+{
+    filter_init(&h->filter, &h->own);
+    waiters_init(&h->waiters, &h->own, h->seed);
+    queries_init(h);
+    enum status status = loader_init(h);
+    if (status == OK) status = cores_init(h);
+    if (status != OK) return status;
+    dispatcher_init(&h->dispatcher, &h->own, h->cores_n, h->seed);
+    for (int i = 0; i < 2 && status == OK; i++) {
+        status = batch_init(&h->batches[i], h->options.mem, &h->own, h->cores_n);
+    }
+    if (status == OK) status = messages_init(h);
+    if (status == OK) status = archiver_init(h);
+    return status;
+}
+
+static void parts_release(struct host *h)
+{
+    if (h->dispatcher.mem != NULL) dispatcher_release(&h->dispatcher);
+    archiver_release(h);
+    queries_release(h);
+    loader_release(h);
+    messages_release(h);
+    waiters_release(&h->waiters);
+    filter_release(&h->filter);
+    for (int i = 0; i < 2; i++) batch_release(&h->batches[i], &h->own);
+    for (uint32_t i = 0; h->cores != NULL && i < h->cores_n; i++) {
+        if (h->cores[i] != NULL) core_free(h->cores[i]);
+    }
+    mem_give(&h->own, h->cores, h->cores_n * sizeof(struct core *));
+    queue_release(&h->posted);
+}
+
+static void host_free(struct host *h)
+{
+    struct mem *mem = h->options.mem;
+
+    parts_release(h);
+    journal_close(h->journal);
+    archive_close(h->archive);
+    mem_release(&h->own);
+    mem_give(mem, h, sizeof *h);
+}
+
+enum status host_open(struct env *env, struct journal *journal, struct archive *archive,
+                      const struct host_options *options, char *damage, struct host **out)
+{
+    assert(options->partitions_n > 0);
+    assert(options->shard < options->shards_n);
+    assert(options->shards_n <= options->partitions_n);
+    assert(options->mem != NULL);
+    damage[0] = '\0';
+    struct host *h = mem_take_zero(options->mem, sizeof *h);
+    if (h == NULL) {
+        journal_close(journal);
+        archive_close(archive);
+        return E_NOMEM;
+    }
+    h->env = env;
+    h->journal = journal;
+    h->archive = archive;
+    h->options = *options;
+    mem_init(&h->own, SIZE_MAX);
+    env->ops->random(env, h->seed, sizeof h->seed);
+    queue_init(&h->posted, options->queue_n_max);
+    list_init(&h->taken);
+    list_init(&h->refused);
+    enum status status = parts_init(h);
+    if (status == OK) status = recovery_run(h, damage, DAMAGE_SIZE);
+    if (status != OK) {
+        host_free(h);
+        return status;
+    }
+    *out = h;
+    return OK;
+}
+
+/* ---- close ---- */
+
+static void answer_closed(struct host *h, struct list *requests)
+{
+    struct list *node;
+
+    while ((node = list_pop_front(requests)) != NULL) {
+        struct request *request = container_of(node, struct request, node);
+        if (request->kind == REQUEST_PURGE) purge_give_up(h, request);
+        request->status = E_CLOSED;
+        request->text[0] = '\0';
+        request->view = NULL;
+        request->rows = NULL;
+        request->rows_n = 0;
+        request->done(request);
+    }
+}
+
+void host_close(struct host *h)
+{
+    struct list inside;
+
+    list_init(&inside);
+    queue_close(&h->posted);
+    (void)queue_take_all(&h->posted, &h->taken, 0);
+    for (int i = 0; i < 2; i++) list_splice_back(&inside, &h->batches[i].replies);
+    list_splice_back(&inside, &h->refused);
+    list_splice_back(&inside, &h->taken);
+    loader_give_up(h, &inside);
+    queries_give_up(h, &inside);
+    waiters_take_all(&h->waiters, &inside);
+    answer_closed(h, &inside);
+    host_free(h);
+}
+
+void host_stop(struct host *h)
+{
+    h->is_stopping = true;
+    queue_close(&h->posted);
+}
+
+bool host_is_quiet(const struct host *h)
+{
+    if (h->is_dead) return true;
+    if (!h->is_stopping || atomic_load(&h->is_wake_pending) || !list_is_empty(&h->taken)) {
+        return false;
+    }
+    /* On a full disk nothing more can be acknowledged: who still waits hears that it is closed. */
+    if (h->is_disk_full && h->commit.retry_ns != 0) return !h->loader.is_under_way;
+    return h->commit.batch == NULL && batch_is_empty(h->open) && loader_is_quiet(h) &&
+           queries_is_quiet(h) && archiver_is_quiet(h);
+}
+
+/* ---- posting ---- */
+
+bool host_post(struct host *h, struct request *request)
+{
+    if (!queue_push(&h->posted, &request->node)) return false;
+    /* Only who finds the flag down wakes: one wake for all that is posted until the next take. */
+    if (!atomic_exchange(&h->is_wake_pending, true) && h->options.wake != NULL) {
+        h->options.wake(h->options.user);
+    }
+    return true;
+}
+
+/* ---- the turn ---- */
+
+static void run_requests(struct host *h)
+{
+    if (list_is_empty(&h->taken) && !host_is_full(h)) {
+        atomic_store(&h->is_wake_pending, false);
+        (void)queue_take_all(&h->posted, &h->taken, 0);
+    }
+    while (!host_is_full(h)) {
+        struct list *node = list_pop_front(&h->taken);
+        if (node == NULL) return;
+        h->requests_n++;
+        request_run(h, container_of(node, struct request, node));
+    }
+}
+
+/* When the next turn is due by itself, in ns from now. */
+static int64_t next_turn_ns(const struct host *h)
+{
+    int64_t at_ns = INT64_MAX;
+
+    if (!host_is_full(h)) {
+        if (!list_is_empty(&h->taken) || atomic_load(&h->is_wake_pending)) return 0;
+        for (uint32_t i = 0; i < h->cores_n; i++) {
+            int64_t wake_ms = core_wake_at_ms(h->cores[i]);
+            if (wake_ms < at_ns / NS_PER_MS) at_ns = wake_ms * NS_PER_MS;
+        }
+        if (at_ns < h->tick_retry_ns) at_ns = h->tick_retry_ns;
+    }
+    if (h->commit.retry_ns != 0 && h->commit.retry_ns < at_ns) at_ns = h->commit.retry_ns;
+    int64_t archiver_ns = archiver_wake_ns(h);
+    if (archiver_ns < at_ns) at_ns = archiver_ns;
+    int64_t loader_ns = loader_wake_ns(h);
+    if (loader_ns < at_ns) at_ns = loader_ns;
+    if (at_ns == INT64_MAX) return INT64_MAX;
+    return at_ns > h->now_ns ? at_ns - h->now_ns : 0;
+}
+
+int64_t host_turn(struct host *h)
+{
+    if (h->is_dead) return INT64_MAX;
+    h->now_ns = clock_advance(&h->clock, h->env->ops->wall_ns(h->env),
+                              h->env->ops->mono_ns(h->env));
+    commit_finish(h);
+    archiver_finish(h);
+    if (!h->is_dead) loader_finish(h);
+    if (!h->is_dead) run_requests(h);
+    if (!h->is_dead) host_tick(h);
+    for (uint32_t n = 0; n < RELEASES_N_MAX && !h->is_dead; n++) {
+        host_dispatch(h);
+        if (h->is_dead || !commit_turn(h)) break;
+    }
+    if (!h->is_dead) archiver_turn(h);
+    if (!h->is_dead) loader_turn(h);
+    commit_release_refused(h);
+    return h->is_dead ? INT64_MAX : next_turn_ns(h);
+}
+
+/* ---- looking inside ---- */
+
+static void add_core_stats(struct core_stats *sum, const struct core_stats *one)
+{
+    sum->started += one->started;
+    sum->finished += one->finished;
+    sum->turns += one->turns;
+    sum->tasks_done += one->tasks_done;
+    sum->timers_fired += one->timers_fired;
+    sum->stale_answers += one->stale_answers;
+    sum->late_answers += one->late_answers;
+    sum->dropped_messages += one->dropped_messages;
+    sum->duplicate_messages += one->duplicate_messages;
+    sum->alerts += one->alerts;
+}
+
+void host_stats(const struct host *h, struct host_stats *out)
+{
+    *out = (struct host_stats){
+        .lsn_durable = h->lsn_durable,
+        .lsn_applied = h->lsn_applied,
+        .frames = h->frames,
+        .frame_bytes = h->frame_bytes,
+        .requests = h->requests_n,
+        .instances_archived = h->filter.n,
+        .evicted = h->archiver.evicted,
+        .loaded = h->loader.loaded,
+        .mem_used = h->options.mem->used + h->own.used,
+        .journal_bytes = h->journal_bytes,
+        .is_disk_full = h->is_disk_full,
+        .recovery_ns = h->recovery_ns,
+        .recovered_frames = h->recovered_frames,
+    };
+    for (uint32_t i = 0; i < h->cores_n; i++) {
+        add_core_stats(&out->core, core_stats(h->cores[i]));
+        out->instances_hot += core_instances_n(h->cores[i]);
+    }
+}
+
+void host_stats_add(struct host_stats *sum, const struct host_stats *one)
+{
+    add_core_stats(&sum->core, &one->core);
+    if (sum->lsn_durable == 0) {
+        sum->lsn_durable = one->lsn_durable;
+        sum->lsn_applied = one->lsn_applied;
+    }
+    sum->frames += one->frames;
+    sum->frame_bytes += one->frame_bytes;
+    sum->requests += one->requests;
+    sum->instances_hot += one->instances_hot;
+    sum->instances_archived += one->instances_archived;
+    sum->evicted += one->evicted;
+    sum->loaded += one->loaded;
+    sum->mem_used += one->mem_used;
+    sum->journal_bytes += one->journal_bytes;
+    sum->is_disk_full = sum->is_disk_full || one->is_disk_full;
+    if (one->recovery_ns > sum->recovery_ns) sum->recovery_ns = one->recovery_ns;
+    sum->recovered_frames += one->recovered_frames;
+}
+
+struct core *host_core(struct host *h, uint32_t partition)
+{
+    return h->cores[host_index(h, partition)];
+}
+
+/* What the archive has a row of, by the core's account, the filter must know. */
+static enum status check_instance(void *user, const struct instance_view *view)
+{
+    const struct host *h = user;
+
+    assert(host_has_partition(h, partition_of(view->key, h->options.partitions_n)));
+    if (view->is_archived) assert(filter_has(&h->filter, key_hash(view->key)));
+    return OK;
+}
+
+void host_check(const struct host *h)
+{
+    for (uint32_t i = 0; i < h->cores_n; i++) {
+        core_check(h->cores[i]);
+        enum status status = core_each(h->cores[i], check_instance, (void *)(uintptr_t)h);
+        assert(status == OK);
+    }
+    assert(h->lsn_applied <= h->lsn_durable);
+    assert(h->open->lsn == h->lsn_durable + (h->commit.batch == NULL ? 1 : 2));
+    assert(h->open != h->commit.batch);
+}

@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * See loader.h. The order in which a finished job is used: loads first (they let parked requests go on), then
+ * looks, sleepers and the list, each against the memory as it is then.
+ */
+#include "host/loader.h"
+
+#include "base/log.h"
+#include "host/rows.h"
+#include "host/state.h"
+
+#define READ_ARENA_CHUNK_SIZE ((size_t)64 << 10)
+#define DUE_NOW_MS 1000          /* how far a sweep looks ahead when memory is tight */
+#define DUE_RETRY_NS NS_PER_S    /* after a failure */
+
+static void run(struct job *job);
+static void done(struct job *job);
+
+enum status loader_init(struct host *h)
+{
+    struct loader *l = &h->loader;
+
+    map_init(&l->loads, &h->own, h->seed[0], h->seed[1]);
+    list_init(&l->wanted);
+    list_init(&l->looks);
+    filter_init(&l->left, &h->own);
+    buffer_init(&l->due_key, &h->own);
+    mem_init(&l->job.mem, SIZE_MAX);
+    arena_init(&l->job.arena, &l->job.mem, READ_ARENA_CHUNK_SIZE);
+    l->job.job = (struct job){.run = run, .done = done};
+    l->job.archive = h->archive;
+    return OK;
+}
+
+static void load_free(struct host *h, struct load *load)
+{
+    assert(list_is_empty(&load->parked));
+    map_remove(&h->loader.loads, &load->node);
+    if (list_is_linked(&load->wanted)) list_remove(&load->wanted);
+    mem_give(&h->own, load, load->size);
+}
+
+static struct load *load_of_wanted(struct list *node)
+{
+    return container_of(node, struct load, wanted);
+}
+
+void loader_release(struct host *h)
+{
+    struct loader *l = &h->loader;
+
+    for (uint32_t i = 0; i < l->job.loads_n; i++) load_free(h, l->job.loads[i]);
+    while (!list_is_empty(&l->wanted)) load_free(h, load_of_wanted(list_first(&l->wanted)));
+    map_release(&l->loads);
+    filter_release(&l->left);
+    buffer_release(&l->due_key);
+    arena_release(&l->job.arena);
+    mem_release(&l->job.mem);
+}
+
+/* ---- what is wanted ---- */
+
+static bool is_known_absent(const struct loader *l, uint64_t hash)
+{
+    for (uint32_t i = 0; i < l->absent_n; i++) {
+        if (l->absent[i] == hash) return true;
+    }
+    return false;
+}
+
+bool loader_is_at_hand(const struct host *h, uint32_t index, struct bytes key)
+{
+    const struct loader *l = &h->loader;
+    struct instance_view view;
+
+    uint64_t hash = key_hash(key);
+    if (!filter_has(&h->filter, hash)) return true; /* nothing to load, whatever memory has */
+    if (l->loads.n > 0 && map_find(&l->loads, key) != NULL) return false; /* behind those before */
+    return core_view(h->cores[index], key, &view) || is_known_absent(l, hash);
+}
+
+static struct load *load_obtain(struct host *h, uint32_t index, struct bytes key)
+{
+    struct loader *l = &h->loader;
+    struct map_node *node = map_find(&l->loads, key);
+    if (node != NULL) return container_of(node, struct load, node);
+
+    struct load *load = mem_take_zero(&h->own, sizeof *load + key.len);
+    if (load == NULL) return NULL;
+    load->size = sizeof *load + key.len;
+    load->index = index;
+    memcpy(load + 1, key.ptr, key.len);
+    load->node.key = bytes_make(load + 1, key.len);
+    list_init(&load->parked);
+    map_insert(&l->loads, &load->node);
+    list_push_back(&l->wanted, &load->wanted);
+    return load;
+}
+
+enum status loader_load(struct host *h, uint32_t index, struct bytes key, struct request *request)
+{
+    struct loader *l = &h->loader;
+
+    if (request != NULL && l->parked_n >= PARKED_N_MAX) return E_UNAVAILABLE;
+    struct load *load = load_obtain(h, index, key);
+    if (load == NULL) return E_NOMEM;
+    if (request == NULL) return OK;
+    list_push_back(&load->parked, &request->node);
+    l->parked_n++;
+    return OK;
+}
+
+void loader_look(struct host *h, struct request *request)
+{
+    struct loader *l = &h->loader;
+
+    if (l->parked_n >= PARKED_N_MAX) {
+        request_refuse(h, request, E_UNAVAILABLE, "too many requests wait for the archive");
+        return;
+    }
+    list_push_back(&l->looks, &request->node);
+    l->parked_n++;
+}
+
+void loader_left(struct host *h, uint64_t hash)
+{
+    if (h->loader.is_under_way) filter_add(&h->loader.left, hash);
+}
+
+/* ---- the job, in its lane ---- */
+
+static struct archive_key key_of(struct bytes key)
+{
+    return (struct archive_key){key_hub(key), key_id(key)};
+}
+
+/* Only what the loader uses of a row. */
+static enum status keep_due(void *user, const struct archive_row *row)
+{
+    struct read_job *job = user;
+    struct due_row *due = arena_alloc_zero(&job->arena, sizeof *due);
+    if (due == NULL) return E_NOMEM;
+    due->row.partition = row->partition;
+    due->row.wake_ms = row->wake_ms;
+    due->row.hub = arena_copy(&job->arena, row->hub);
+    due->row.id = arena_copy(&job->arena, row->id);
+    due->row.snapshot = arena_copy(&job->arena, row->snapshot);
+    if (due->row.hub.len != row->hub.len || due->row.id.len != row->id.len ||
+        due->row.snapshot.len != row->snapshot.len) {
+        return E_NOMEM;
+    }
+    *job->due_last = due;
+    job->due_last = &due->next;
+    job->due_n++;
+    return OK;
+}
+
+static void run(struct job *base)
+{
+    struct read_job *job = container_of(base, struct read_job, job);
+
+    for (uint32_t i = 0; i < job->loads_n; i++) {
+        struct load *load = job->loads[i];
+        load->status = archive_get(job->archive, key_of(load->node.key), true, &job->arena,
+                                   &load->row);
+    }
+    for (uint32_t i = 0; i < job->looks_n; i++) {
+        struct look *look = &job->looks[i];
+        look->status = archive_get(job->archive, key_of(look->request->key), true, &job->arena,
+                                   &look->row);
+    }
+    if (job->has_due) {
+        job->due_status = archive_due(job->archive, job->due_before_ms,
+                                      job->has_due_after ? &job->due_after : NULL, READ_DUE_N,
+                                      keep_due, job);
+    }
+    if (job->query != NULL) queries_read(job->query, job->archive);
+}
+
+static void done(struct job *base)
+{
+    struct read_job *job = container_of(base, struct read_job, job);
+
+    container_of(job, struct loader, job)->is_done = true;
+}
+
+/* ---- sleepers ---- */
+
+/* How far ahead sleepers are brought into memory. */
+static int64_t lookahead_ms(const struct host *h)
+{
+    int64_t horizon_ms = h->options.horizon_ms;
+
+    return archiver_is_tight(h) && horizon_ms > DUE_NOW_MS ? DUE_NOW_MS : horizon_ms;
+}
+
+int64_t loader_wake_ns(const struct host *h)
+{
+    const struct loader *l = &h->loader;
+
+    if (l->is_under_way || h->is_stopping) return INT64_MAX;
+    int64_t at_ns = (l->covered_ms - lookahead_ms(h) / 2) * NS_PER_MS;
+    return at_ns > l->due_retry_ns ? at_ns : l->due_retry_ns;
+}
+
+/* Decides whether this job reads a page of sleepers. A sweep reads page after page up to one target. */
+static void prepare_due(struct host *h)
+{
+    struct loader *l = &h->loader;
+    struct read_job *job = &l->job;
+
+    job->has_due = false;
+    if (h->now_ns < loader_wake_ns(h)) return;
+    if (l->due_target_ms == 0) {
+        l->due_target_ms = h->now_ns / NS_PER_MS + lookahead_ms(h);
+        job->has_due_after = false;
+        if (h->filter.n == 0) { /* the archive is empty */
+            l->covered_ms = l->due_target_ms;
+            l->due_target_ms = 0;
+            return;
+        }
+    }
+    job->has_due = true;
+    job->due_before_ms = l->due_target_ms;
+    job->due_first = NULL;
+    job->due_last = &job->due_first;
+    job->due_n = 0;
+}
+
+/* Remembers where the next page begins. */
+static bool due_continue(struct loader *l, const struct due_row *last)
+{
+    struct archive_row *after = &l->job.due_after;
+    size_t hub_len = last->row.hub.len;
+
+    buffer_clear(&l->due_key);
+    buffer_append_bytes(&l->due_key, last->row.hub);
+    buffer_append_bytes(&l->due_key, last->row.id);
+    if (l->due_key.failed) return false;
+    *after = (struct archive_row){.wake_ms = last->row.wake_ms};
+    after->hub = bytes_make(l->due_key.ptr, hub_len);
+    after->id = bytes_make(l->due_key.ptr + hub_len, last->row.id.len);
+    l->job.has_due_after = true;
+    return true;
+}
+
+static enum status load_due(struct host *h, const struct due_row *due)
+{
+    struct loader *l = &h->loader;
+    uint64_t hash = archive_key_hash((struct archive_key){due->row.hub, due->row.id});
+
+    if (filter_has(&l->left, hash)) return OK; /* it has been in memory since, and left for later */
+    if (due->row.partition >= h->options.partitions_n ||
+        !host_has_partition(h, due->row.partition)) {
+        return E_CORRUPT;
+    }
+    uint32_t index = host_index(h, due->row.partition);
+    enum status status = core_load(h->cores[index], due->row.snapshot, &h->open->out);
+    host_collect(h, index, NULL);
+    if (status == OK) l->loaded++;
+    return status == E_EXISTS ? OK : status; /* in memory, newer than the archive */
+}
+
+static void use_due(struct host *h)
+{
+    struct loader *l = &h->loader;
+    enum status status = l->left.is_blind ? E_NOMEM : l->job.due_status;
+    const struct due_row *last = NULL;
+
+    for (const struct due_row *due = l->job.due_first; due != NULL && status == OK;
+         due = due->next) {
+        status = load_due(h, due);
+        last = due;
+    }
+    bool is_last_page = l->job.due_n < READ_DUE_N;
+    if (status == OK && !is_last_page && !due_continue(l, last)) status = E_NOMEM;
+    if (status != OK) {
+        log_warn("cannot bring sleeping instances into memory: %s", status_text(status));
+        l->due_retry_ns = h->now_ns + DUE_RETRY_NS;
+        l->due_target_ms = 0; /* begins again */
+    } else if (is_last_page) {
+        l->covered_ms = l->due_target_ms;
+        l->due_target_ms = 0;
+    }
+}
+
+/* ---- using what was read ---- */
+
+/* Requests that waited for this instance go on, in the order they came. */
+static void unpark(struct host *h, struct load *load)
+{
+    struct list parked;
+
+    list_init(&parked);
+    list_splice_back(&parked, &load->parked);
+    enum status status = load->status;
+    load_free(h, load); /* before the requests: they look whether it is still being loaded */
+    struct list *node;
+    while ((node = list_pop_front(&parked)) != NULL) {
+        struct request *request = container_of(node, struct request, node);
+        h->loader.parked_n--;
+        if (status == OK || status == E_NOT_FOUND) {
+            request_run(h, request);
+        } else {
+            if (request->kind == REQUEST_PURGE) purge_give_up(h, request);
+            request_refuse(h, request, status, "the instance cannot be read from the archive");
+        }
+    }
+}
+
+static void use_load(struct host *h, struct load *load)
+{
+    struct loader *l = &h->loader;
+
+    if (load->status == OK) {
+        load->status = core_load(h->cores[load->index], load->row.snapshot, &h->open->out);
+        host_collect(h, load->index, NULL);
+        if (load->status == OK) l->loaded++;
+        if (load->status == E_EXISTS) load->status = OK; /* a sleeper that came by itself */
+    } else if (load->status == E_NOT_FOUND) {
+        assert(l->absent_n < READ_LOADS_N);
+        l->absent[l->absent_n++] = key_hash(load->node.key);
+    }
+    if (load->status != OK && load->status != E_NOT_FOUND) {
+        log_error("an instance cannot be read from the archive: %s (%.*s)",
+                  status_text(load->status), (int)load->node.key.len,
+                  (const char *)load->node.key.ptr);
+        messages_drop(h, load->index, load->node.key);
+    }
+    unpark(h, load);
+}
+
+static void use_look(struct host *h, const struct look *look)
+{
+    struct request *request = look->request;
+    struct instance_view view;
+
+    h->loader.parked_n--;
+    bool is_old = filter_has(&h->loader.left, key_hash(request->key));
+    if (is_old || core_view(h->cores[host_index_of(h, request->key)], request->key, &view)) {
+        request_run(h, request); /* newer than what was read: looks again */
+    } else if (look->status == OK) {
+        request_see(h, request, look->row.snapshot);
+    } else if (look->status == E_NOT_FOUND) {
+        request_see(h, request, BYTES_NONE);
+    } else {
+        request_refuse(h, request, look->status, "the instance cannot be read from the archive");
+    }
+}
+
+void loader_finish(struct host *h)
+{
+    struct loader *l = &h->loader;
+    struct read_job *job = &l->job;
+
+    if (!l->is_done) return;
+    l->is_done = false;
+    l->absent_n = 0;
+    for (uint32_t i = 0; i < job->loads_n; i++) use_load(h, job->loads[i]);
+    job->loads_n = 0;
+    messages_go_on(h);
+    for (uint32_t i = 0; i < job->looks_n; i++) use_look(h, &job->looks[i]);
+    job->looks_n = 0;
+    if (job->has_due) use_due(h);
+    if (job->query != NULL) queries_merge(h);
+    job->query = NULL;
+    arena_reset(&job->arena);
+    l->is_under_way = false;
+}
+
+void loader_turn(struct host *h)
+{
+    struct loader *l = &h->loader;
+    struct read_job *job = &l->job;
+
+    if (l->is_under_way || h->archiver.waits_for_loader) return;
+    assert(job->loads_n == 0);
+    while (job->loads_n < READ_LOADS_N && !list_is_empty(&l->wanted)) {
+        struct list *node = list_pop_front(&l->wanted);
+        job->loads[job->loads_n++] = load_of_wanted(node);
+    }
+    while (job->looks_n < READ_LOOKS_N && !list_is_empty(&l->looks)) {
+        struct list *node = list_pop_front(&l->looks);
+        job->looks[job->looks_n++] =
+            (struct look){.request = container_of(node, struct request, node)};
+    }
+    prepare_due(h);
+    job->query = queries_begin(h);
+    if (job->loads_n == 0 && job->looks_n == 0 && !job->has_due && job->query == NULL) return;
+    filter_clear(&l->left);
+    l->is_under_way = true;
+    h->env->ops->submit(h->env, LANE_READ, &job->job);
+}
+
+bool loader_is_quiet(const struct host *h)
+{
+    return !h->loader.is_under_way && h->loader.loads.n == 0 && list_is_empty(&h->loader.looks);
+}
+
+void loader_give_up(struct host *h, struct list *to)
+{
+    struct loader *l = &h->loader;
+
+    for (uint32_t i = 0; i < l->job.loads_n; i++) list_splice_back(to, &l->job.loads[i]->parked);
+    for (struct list *n = list_first(&l->wanted); n != NULL; n = list_next(&l->wanted, n)) {
+        list_splice_back(to, &load_of_wanted(n)->parked);
+    }
+    for (uint32_t i = 0; i < l->job.looks_n; i++) {
+        list_push_back(to, &l->job.looks[i].request->node);
+    }
+    l->job.looks_n = 0;
+    list_splice_back(to, &l->looks);
+    l->parked_n = 0;
+}

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * See queries.h. What memory has counts only up to the last row that was read from the archive, because the
+ * archive may have something in between: it is on the next page. So a page may be shorter than its limit; when
+ * it would be empty, the archive is read on.
+ */
+#include "host/queries.h"
+
+#include "host/rows.h"
+#include "host/state.h"
+
+#include <stdlib.h>
+
+#define QUERY_CHUNK_SIZE ((size_t)16 << 10)
+#define LEFT_SIZE_MAX ((size_t)64 << 20)
+
+void queries_init(struct host *h)
+{
+    struct query *q = &h->queries.query;
+
+    list_init(&h->queries.waiting);
+    mem_init(&q->read_mem, SIZE_MAX);
+    arena_init(&q->read_arena, &q->read_mem, QUERY_CHUNK_SIZE);
+    arena_init(&q->arena, &h->own, QUERY_CHUNK_SIZE);
+    buffer_init(&q->position, &h->own);
+}
+
+void queries_release(struct host *h)
+{
+    struct query *q = &h->queries.query;
+
+    arena_release(&q->read_arena);
+    mem_release(&q->read_mem);
+    arena_release(&q->arena);
+    buffer_release(&q->position);
+}
+
+void queries_add(struct host *h, struct request *request)
+{
+    if (request->query.hub.len == 0) {
+        request_refuse(h, request, E_INVALID, "a list needs the name of a hub");
+        return;
+    }
+    list_push_back(&h->queries.waiting, &request->node);
+}
+
+/* ---- reading the archive ---- */
+
+static uint32_t limit_of(const struct request_query *query)
+{
+    if (query->limit == 0) return 1;
+    return query->limit < QUERY_LIMIT_MAX ? query->limit : QUERY_LIMIT_MAX;
+}
+
+/* Forgets what was read and kept. */
+static void query_clear(struct query *q)
+{
+    q->rows = NULL;
+    q->row_last = NULL;
+    q->rows_n = 0;
+    q->left = NULL;
+    q->is_void = false;
+    arena_reset(&q->read_arena);
+    arena_reset(&q->arena);
+}
+
+static void query_open(struct query *q, struct request *request)
+{
+    const struct request_query *wanted = &request->query;
+
+    q->request = request;
+    q->limit = limit_of(wanted);
+    q->archive_query = (struct archive_query){
+        .hub = wanted->hub,
+        .status_mask = wanted->status_mask,
+        .terminal_only = wanted->terminal_only,
+        .by_completion = wanted->by_completion,
+        .from_ms = wanted->from_ms,
+        .to_ms = wanted->to_ms,
+        .id_prefix = wanted->id_prefix,
+        .name = wanted->name,
+        .tag = wanted->tag,
+        .error_part = wanted->error_part,
+        .has_after = wanted->has_after,
+        .after_ms = wanted->after_ms,
+        .after_id = wanted->after_id,
+        .limit = q->limit + 1, /* one more tells whether there is a next page */
+        .want_snapshot = wanted->want_payloads,
+    };
+}
+
+struct query *queries_begin(struct host *h)
+{
+    struct query *q = &h->queries.query;
+
+    if (q->request == NULL) {
+        struct list *node = list_pop_front(&h->queries.waiting);
+        if (node == NULL) return NULL;
+        query_open(q, container_of(node, struct request, node));
+    }
+    return q;
+}
+
+static enum status keep_row(void *user, const struct archive_row *row)
+{
+    struct query *q = user;
+    struct arena *arena = &q->read_arena;
+    struct candidate *c = arena_alloc_zero(arena, sizeof *c);
+    struct instance_view view;
+    if (c == NULL) return E_NOMEM;
+
+    enum status status = row->snapshot.len > 0 ? snapshot_view(row->snapshot, arena, &view)
+                                               : view_of_row(row, arena, &view);
+    if (status == OK) status = view_copy(&view, true, arena, &c->view);
+    if (status != OK) return status;
+    c->time_ms = q->archive_query.by_completion ? row->completed_ms : row->created_ms;
+    c->id = key_id(c->view.key);
+    c->next = q->rows;
+    q->rows = c;
+    q->row_last = c;
+    q->rows_n++;
+    return OK;
+}
+
+void queries_read(struct query *q, struct archive *archive)
+{
+    q->rows_n = 0;
+    q->status = archive_query(archive, &q->archive_query, keep_row, q);
+}
+
+/* ---- merging ---- */
+
+/* Candidates in order. Holds not much more than a page needs, by sorting and cutting when it is full. */
+struct page {
+    const struct candidate **items;
+    size_t n;
+    size_t n_max;
+    size_t wanted_n;
+    const struct query *query;
+    struct arena *arena;
+};
+
+static int compare(const struct candidate *x, const struct candidate *y)
+{
+    if (x->time_ms != y->time_ms) return x->time_ms < y->time_ms ? -1 : 1;
+    return bytes_compare(x->id, y->id);
+}
+
+static int compare_items(const void *a, const void *b)
+{
+    return compare(*(const struct candidate *const *)a, *(const struct candidate *const *)b);
+}
+
+static void page_sort(struct page *p)
+{
+    if (p->n > 1) qsort(p->items, p->n, sizeof *p->items, compare_items);
+    if (p->n > p->wanted_n) p->n = p->wanted_n;
+}
+
+/* The archive has rows beyond the last one that was read. */
+static bool has_unread(const struct query *q) { return q->rows_n > q->limit; }
+
+static void page_add(struct page *p, const struct candidate *c)
+{
+    if (has_unread(p->query) && compare(c, p->query->row_last) > 0) return; /* not on this page */
+    if (p->n == p->n_max) page_sort(p);
+    p->items[p->n++] = c;
+}
+
+/* A core's views are borrowed until the next step: there is none before the page is answered. */
+static enum status add_hot(void *user, const struct instance_view *view)
+{
+    struct page *p = user;
+
+    if (!view_matches(view, &p->query->archive_query)) return OK;
+    struct candidate *c = arena_alloc_zero(p->arena, sizeof *c);
+    if (c == NULL) return E_NOMEM;
+    c->view = *view;
+    c->time_ms = view_time_ms(view, p->query->archive_query.by_completion);
+    c->id = key_id(view->key);
+    page_add(p, c);
+    return OK;
+}
+
+static bool is_hot(const struct host *h, struct bytes key)
+{
+    struct instance_view view;
+
+    return core_view(h->cores[host_index_of(h, key)], key, &view);
+}
+
+static enum status page_fill(struct host *h, struct page *p)
+{
+    struct query *q = &h->queries.query;
+    enum status status = OK;
+
+    for (uint32_t i = 0; i < h->cores_n && status == OK; i++) {
+        status = core_each(h->cores[i], add_hot, p);
+    }
+    for (const struct candidate *c = q->left; c != NULL; c = c->next) {
+        if (!is_hot(h, c->view.key)) page_add(p, c);
+    }
+    for (const struct candidate *c = q->rows; c != NULL; c = c->next) {
+        bool has_left = filter_has(&h->loader.left, key_hash(c->view.key));
+        if (!has_left && !is_hot(h, c->view.key)) page_add(p, c);
+    }
+    page_sort(p);
+    return status;
+}
+
+static enum status page_init(struct host *h, struct page *p)
+{
+    struct query *q = &h->queries.query;
+
+    *p = (struct page){.query = q, .arena = &q->arena, .wanted_n = (size_t)q->limit + 1};
+    p->n_max = 2 * p->wanted_n;
+    p->items = arena_alloc(&q->arena, p->n_max * sizeof *p->items);
+    return p->items == NULL ? E_NOMEM : OK;
+}
+
+/* The answer lives in the batch, with which it is released. */
+static enum status page_answer(struct host *h, const struct page *p)
+{
+    struct request *request = p->query->request;
+    struct arena *arena = &h->open->arena;
+    size_t n = p->n < p->query->limit ? p->n : p->query->limit;
+
+    struct instance_view *rows = arena_alloc(arena, n * sizeof *rows);
+    if (rows == NULL) return E_NOMEM;
+    for (size_t i = 0; i < n; i++) {
+        enum status status =
+            view_copy(&p->items[i]->view, request->query.want_payloads, arena, &rows[i]);
+        if (status != OK) return status;
+    }
+    request->rows = rows;
+    request->rows_n = n;
+    request->has_more = p->n > n || has_unread(p->query);
+    return OK;
+}
+
+/* Nothing up to the last row that was read is on the page: goes on behind it. */
+static enum status query_go_on(struct query *q)
+{
+    buffer_clear(&q->position);
+    buffer_append_bytes(&q->position, q->row_last->id);
+    if (q->position.failed) return E_NOMEM;
+    q->archive_query.has_after = true;
+    q->archive_query.after_ms = q->row_last->time_ms;
+    q->archive_query.after_id = buffer_view(&q->position);
+    query_clear(q);
+    return OK;
+}
+
+void queries_merge(struct host *h)
+{
+    struct query *q = &h->queries.query;
+    struct request *request = q->request;
+    struct page page = {0};
+    enum status status = q->status;
+
+    if (status == OK && (q->is_void || h->loader.left.is_blind)) status = E_UNAVAILABLE;
+    if (status == OK) status = page_init(h, &page);
+    if (status == OK) status = page_fill(h, &page);
+    if (status == OK && page.n == 0 && has_unread(q)) {
+        status = query_go_on(q);
+        if (status == OK) return;
+    }
+    if (status == OK) status = page_answer(h, &page);
+    query_clear(q);
+    q->request = NULL;
+    request->status = status;
+    if (status == OK) {
+        request_answer(h, request);
+    } else {
+        request_refuse(h, request, status, "the list could not be read: ask again");
+    }
+}
+
+/* ---- what leaves memory meanwhile ---- */
+
+void queries_keep(struct host *h, const struct instance_view *view)
+{
+    struct query *q = &h->queries.query;
+
+    if (!h->loader.is_under_way || h->loader.job.query == NULL || q->is_void) return;
+    if (!view_matches(view, &q->archive_query)) return;
+    struct candidate *c = arena_alloc_zero(&q->arena, sizeof *c);
+    if (c == NULL || q->arena.size > LEFT_SIZE_MAX ||
+        view_copy(view, q->request->query.want_payloads, &q->arena, &c->view) != OK) {
+        q->is_void = true;
+        return;
+    }
+    c->time_ms = view_time_ms(view, q->archive_query.by_completion);
+    c->id = key_id(c->view.key);
+    c->next = q->left;
+    q->left = c;
+}
+
+bool queries_is_quiet(const struct host *h)
+{
+    return h->queries.query.request == NULL && list_is_empty(&h->queries.waiting);
+}
+
+void queries_give_up(struct host *h, struct list *to)
+{
+    struct query *q = &h->queries.query;
+
+    if (q->request != NULL) list_push_back(to, &q->request->node);
+    q->request = NULL;
+    list_splice_back(to, &h->queries.waiting);
+}

@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From a request to an input, or to an answer. What an input names must be in memory or certainly nowhere;
+ * else the request is parked with the loader and comes here again.
+ */
+#include "host/rows.h"
+#include "host/state.h"
+
+#include "core/limits.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+void request_answer(struct host *h, struct request *request)
+{
+    list_push_back(&h->open->replies, &request->node);
+}
+
+void request_refuse(struct host *h, struct request *request, enum status status, const char *format,
+                    ...)
+{
+    va_list arguments;
+
+    assert(status != OK);
+    request->status = status;
+    va_start(arguments, format);
+    int n = vsnprintf(request->text, sizeof request->text, format, arguments);
+    va_end(arguments);
+    assert(n >= 0);
+    list_push_back(&h->refused, &request->node);
+}
+
+/* Done at once, and nothing durable to wait for. */
+static void answer_now(struct host *h, struct request *request, enum status status)
+{
+    request->status = status;
+    list_push_back(&h->refused, &request->node);
+}
+
+/* ---- back-pressure ---- */
+
+/* What makes the engine grow is refused when it is full; everything that makes it shrink goes on. True when
+ * it was refused. */
+static bool refuse_growth(struct host *h, struct request *request)
+{
+    if (request->kind != REQUEST_START && request->kind != REQUEST_RAISE) return false;
+    if (h->is_disk_full || !h->has_spare) {
+        request_refuse(h, request, E_NOSPACE,
+                       "the disk is full: free space, or purge finished instances, then try again");
+        return true;
+    }
+    if (request->kind != REQUEST_START) return false;
+    if (archiver_lag(h) > h->options.archive_lag_max) {
+        request_refuse(h, request, E_LIMIT,
+                       "the archive is too far behind (archive_lag_max): try again later");
+        return true;
+    }
+    if (host_hot_bytes(h) > h->options.hot_bytes_max) {
+        request_refuse(h, request, E_LIMIT,
+                       "the memory for instances is used up (hot_bytes_max): try again later");
+        return true;
+    }
+    return false;
+}
+
+/* ---- inputs ---- */
+
+static enum input_kind client_kind(enum request_kind kind)
+{
+    if (kind == REQUEST_RAISE) return INPUT_CLIENT_RAISE;
+    if (kind == REQUEST_TERMINATE) return INPUT_CLIENT_TERMINATE;
+    if (kind == REQUEST_SUSPEND) return INPUT_CLIENT_SUSPEND;
+    if (kind == REQUEST_RESUME) return INPUT_CLIENT_RESUME;
+    if (kind == REQUEST_REWIND) return INPUT_CLIENT_REWIND;
+    if (kind == REQUEST_RESTART) return INPUT_CLIENT_RESTART;
+    if (kind == REQUEST_PURGE) return INPUT_CLIENT_PURGE;
+    assert(kind == REQUEST_RESUBMIT);
+    return INPUT_CLIENT_RESUBMIT;
+}
+
+static void input_of_client(const struct request *request, struct input *in)
+{
+    in->kind = client_kind(request->kind);
+    in->client.key = request->key;
+    in->client.name = request->client.name;
+    in->client.data = request->client.data;
+    in->client.recurse = request->client.recurse;
+    in->client.task_id = request->client.task_id;
+}
+
+static void input_of_lease(const struct request *request, struct input *in)
+{
+    in->kind = request->kind == REQUEST_RENEW ? INPUT_WORKER_RENEW : INPUT_WORKER_ABANDON;
+    in->lease.ref = request->lease.ref;
+    in->lease.is_lost = request->lease.is_lost;
+    in->lease.reason = request->lease.reason;
+    in->lease.extend_ms = request->lease.extend_ms;
+}
+
+static void input_of(const struct request *request, struct input *in)
+{
+    if (request->kind == REQUEST_START) {
+        in->kind = INPUT_CLIENT_START;
+        in->start = request->start;
+        in->start.key = request->key;
+    } else if (request->kind == REQUEST_TURN_DONE || request->kind == REQUEST_TASK_DONE) {
+        in->kind = request->kind == REQUEST_TURN_DONE ? INPUT_WORKER_TURN_DONE
+                                                      : INPUT_WORKER_TASK_DONE;
+        in->done = request->worker_done;
+        in->done.key = request->key;
+    } else if (request->kind == REQUEST_ABANDON || request->kind == REQUEST_RENEW) {
+        input_of_lease(request, in);
+    } else {
+        input_of_client(request, in);
+    }
+}
+
+static void run_step(struct host *h, struct request *request)
+{
+    uint32_t index = host_index_of(h, request->key);
+    struct input in = {0};
+
+    if (!loader_is_at_hand(h, index, request->key)) {
+        enum status status = loader_load(h, index, request->key, request);
+        if (status != OK) request_refuse(h, request, status, "too much waits for the archive");
+        return;
+    }
+    if (refuse_growth(h, request)) return;
+    input_of(request, &in);
+    if (host_step(h, index, &in, request) != OK) {
+        request_refuse(h, request, E_NOMEM, "out of memory: try again later");
+        return;
+    }
+    if (request->kind == REQUEST_PURGE && request->status == OK) request->purged_n = 1;
+    request_answer(h, request);
+}
+
+/* ---- what other shards send ---- */
+
+static void run_message(struct host *h, struct request *request)
+{
+    uint32_t to = request->message.to;
+
+    if (to >= h->options.partitions_n || !host_has_partition(h, to)) {
+        request_refuse(h, request, E_INVALID, "partition %u is not here", to);
+        return;
+    }
+    uint32_t index = host_index(h, to);
+    if (request->kind == REQUEST_ACK) {
+        struct input in = {
+            .kind = INPUT_PARTITION_ACK,
+            .ack = {.from = request->message.from, .seq = request->message.seq},
+        };
+        (void)host_step(h, index, &in, NULL); /* without memory: it comes again */
+    } else {
+        struct message message = {
+            .from = request->message.from,
+            .seq = request->message.seq,
+            .kind = request->message.kind,
+            .target = request->key,
+            .execution = request->message.execution,
+            .event = request->message.event,
+        };
+        messages_arrive(h, index, &message);
+    }
+    /* The sender's core waits for an acknowledgement of its own, which comes after durability. */
+    answer_now(h, request, OK);
+}
+
+/* ---- reads ---- */
+
+static bool is_waiting_over(const struct request *request, const struct instance_view *view)
+{
+    return request->wait.until_finished ? view->is_terminal : view->status != STATUS_PENDING;
+}
+
+/* With a copy of the view in the batch: what it shows may not be durable yet. */
+static void answer_view(struct host *h, struct request *request, const struct instance_view *view)
+{
+    struct arena *arena = &h->open->arena;
+    struct instance_view *copy = arena_alloc(arena, sizeof *copy);
+
+    if (copy == NULL || view_copy(view, true, arena, copy) != OK) {
+        request_refuse(h, request, E_NOMEM, "out of memory: try again later");
+        return;
+    }
+    request->status = OK;
+    request->view = copy;
+    request_answer(h, request);
+}
+
+static void answer_history(struct host *h, struct request *request, struct bytes events)
+{
+    request->events = arena_copy(&h->open->arena, events);
+    if (request->events.len != events.len) {
+        request_refuse(h, request, E_NOMEM, "out of memory: try again later");
+        return;
+    }
+    request->status = OK;
+    request_answer(h, request);
+}
+
+static void answer_unknown(struct host *h, struct request *request)
+{
+    request->view = NULL;
+    request->events = BYTES_NONE;
+    request->status = request->kind == REQUEST_HISTORY ? E_NOT_FOUND : OK;
+    request_answer(h, request);
+}
+
+static void wait_on(struct host *h, struct request *request)
+{
+    enum status status = waiters_add(&h->waiters, request);
+
+    if (status != OK) request_refuse(h, request, status, "too many requests wait for instances");
+}
+
+static void see_hot(struct host *h, struct request *request, uint32_t index,
+                    const struct instance_view *view)
+{
+    if (request->kind == REQUEST_HISTORY) {
+        struct buffer events;
+        buffer_init(&events, &h->own);
+        (void)core_history(h->cores[index], request->key, &events);
+        if (events.failed) {
+            request_refuse(h, request, E_NOMEM, "out of memory: try again later");
+        } else {
+            answer_history(h, request, buffer_view(&events));
+        }
+        buffer_release(&events);
+    } else if (request->kind == REQUEST_WAIT && !is_waiting_over(request, view)) {
+        wait_on(h, request);
+    } else {
+        answer_view(h, request, view);
+    }
+}
+
+static void run_read(struct host *h, struct request *request)
+{
+    uint32_t index = host_index_of(h, request->key);
+    struct instance_view view;
+
+    if (core_view(h->cores[index], request->key, &view)) {
+        if (view.is_purged) answer_unknown(h, request);
+        else see_hot(h, request, index, &view);
+    } else if (!filter_has(&h->filter, key_hash(request->key))) {
+        answer_unknown(h, request);
+    } else {
+        loader_look(h, request);
+    }
+}
+
+void request_see(struct host *h, struct request *request, struct bytes snapshot)
+{
+    struct arena *arena = &h->open->arena;
+    struct instance_view view;
+    struct bytes events;
+
+    if (snapshot.len == 0) {
+        answer_unknown(h, request);
+        return;
+    }
+    enum status status = request->kind == REQUEST_HISTORY ? snapshot_history(snapshot, &events)
+                                                          : snapshot_view(snapshot, arena, &view);
+    if (status != OK) {
+        request_refuse(h, request, status, "the archived instance cannot be read");
+    } else if (request->kind == REQUEST_HISTORY) {
+        answer_history(h, request, events);
+    } else if (request->kind == REQUEST_WAIT && !is_waiting_over(request, &view)) {
+        wait_on(h, request); /* it sleeps; it is loaded before it goes on */
+    } else {
+        answer_view(h, request, &view);
+    }
+}
+
+void requests_notify(struct host *h, uint32_t index, struct bytes key)
+{
+    struct list over;
+    struct instance_view view;
+
+    if (h->waiters.n == 0) return;
+    bool is_there = host_view(h, index, key, &view);
+    if (is_there && view.status == STATUS_PENDING) return;
+    list_init(&over);
+    waiters_take(&h->waiters, key, !is_there || view.is_terminal, &over);
+    struct list *node;
+    while ((node = list_pop_front(&over)) != NULL) {
+        struct request *request = container_of(node, struct request, node);
+        if (is_there) answer_view(h, request, &view);
+        else answer_unknown(h, request);
+    }
+}
+
+/* ---- workers ---- */
+
+static void run_worker(struct host *h, struct request *request)
+{
+    struct worker *worker = request->worker.worker;
+    enum status status;
+
+    if (request->kind == REQUEST_WORKER_ATTACH) {
+        status = dispatcher_attach(&h->dispatcher, worker);
+    } else if (request->kind == REQUEST_WORKER_DETACH) {
+        status = dispatcher_detach(&h->dispatcher, worker);
+    } else {
+        status = dispatcher_credit(&h->dispatcher, worker, request->worker.turns,
+                                   request->worker.tasks);
+    }
+    answer_now(h, request, status);
+}
+
+/* ---- all of them ---- */
+
+/* False, and refused, when the request names no instance that could be here. */
+static bool check_key(struct host *h, struct request *request)
+{
+    if (!key_is_complete(request->key) ||
+        request->key.len > LIMIT_HUB_SIZE + 1 + LIMIT_ID_SIZE) {
+        request_refuse(h, request, E_INVALID,
+                       "the instance's hub and id must not be empty or longer than 64 and 256");
+        return false;
+    }
+    if (!host_has_partition(h, partition_of(request->key, h->options.partitions_n))) {
+        request_refuse(h, request, E_INVALID, "the instance belongs to another shard");
+        return false;
+    }
+    return true;
+}
+
+void request_run(struct host *h, struct request *request)
+{
+    switch (request->kind) {
+    case REQUEST_PURGE:
+        if (!check_key(h, request)) return;
+        if (request->client.recurse) purge_run(h, request);
+        else run_step(h, request);
+        return;
+    case REQUEST_START:
+    case REQUEST_RAISE:
+    case REQUEST_TERMINATE:
+    case REQUEST_SUSPEND:
+    case REQUEST_RESUME:
+    case REQUEST_REWIND:
+    case REQUEST_RESTART:
+    case REQUEST_RESUBMIT:
+    case REQUEST_TURN_DONE:
+    case REQUEST_TASK_DONE:
+    case REQUEST_ABANDON:
+    case REQUEST_RENEW:
+        if (check_key(h, request)) run_step(h, request);
+        return;
+    case REQUEST_GET:
+    case REQUEST_HISTORY:
+    case REQUEST_WAIT:
+        if (check_key(h, request)) run_read(h, request);
+        return;
+    case REQUEST_MESSAGE:
+        if (check_key(h, request)) run_message(h, request);
+        return;
+    case REQUEST_ACK: run_message(h, request); return;
+    case REQUEST_QUERY: queries_add(h, request); return;
+    case REQUEST_WORKER_ATTACH:
+    case REQUEST_WORKER_CREDIT:
+    case REQUEST_WORKER_DETACH: run_worker(h, request); return;
+    case REQUEST_STATS:
+        host_stats(h, request->stats);
+        answer_now(h, request, OK);
+        return;
+    }
+    unreachable("no such request");
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Requests that wait for an instance to start or to finish, by instance. They leave when it does, whatever
+ * its state was when they came: who adds one has looked first, on the same thread.
+ */
+#ifndef HOST_WAITERS_H
+#define HOST_WAITERS_H
+
+#include "base/map.h"
+#include "host/request.h"
+
+#define WAITERS_MAX 1000000u
+
+struct waiters {
+    struct mem *mem;
+    struct map keys;  /* of struct waited_key */
+    struct list all;  /* the same, oldest first */
+    struct list pool; /* the same, unused */
+    size_t n;         /* requests */
+};
+
+void waiters_init(struct waiters *w, struct mem *mem, const uint64_t seed[2]);
+/* Must have no requests any more. */
+void waiters_release(struct waiters *w);
+/* E_NOMEM, E_LIMIT. */
+enum status waiters_add(struct waiters *w, struct request *request);
+/* Moves those of the instance that waited for no more than this to the end of `to`. */
+void waiters_take(struct waiters *w, struct bytes key, bool is_finished, struct list *to);
+/* Moves all. */
+void waiters_take_all(struct waiters *w, struct list *to);
+
+#endif

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * External events: kept until the orchestrator reads them, in order, each in exactly one execution. S9
+ */
+#include "test/lib/partition.h"
+#include "test/lib/test.h"
+
+#include <stdio.h>
+
+/* Events before the first turn wait behind ExecutionStarted, in their order. D7 */
+TEST(events_before_the_start_are_kept)
+{
+    struct kit *k = kit_new(1, 1);
+    kit_start(k, "hub/a", "o", NULL);
+    EXPECT_STATUS(OK, kit_raise(k, "hub/a", "x", "1"));
+    EXPECT_STATUS(OK, kit_raise(k, "hub/a", "X", ""));
+    EXPECT_STATUS(OK, kit_raise(k, "hub/a", "x", NULL));
+    EXPECT_TEXT("1 OrchestratorStarted\n2 ExecutionStarted o\n3 EventRaised x 1\n4 EventRaised X ''\n"
+                "5 EventRaised x\n",
+                kit_fresh(k, kit_must(kit_take_turn(k, "o"))));
+    kit_free(k);
+}
+
+/* Held while suspended, delivered in arrival order on resume. S23 */
+TEST(events_while_suspended_are_held)
+{
+    struct kit *k = kit_new(1, 1);
+    kit_start(k, "hub/a", "o", NULL);
+    kit_answer(k, kit_must(kit_take_turn(k, "o")), NULL, 0);
+    kit_suspend(k, "hub/a", NULL);
+    kit_raise(k, "hub/a", "x", "1");
+    kit_raise(k, "hub/a", "x", "2");
+    EXPECT(kit_take_turn(k, "o") == NULL);
+    kit_crash(k, 0);
+    EXPECT(kit_take_turn(k, "o") == NULL);
+    kit_resume(k, "hub/a", "go");
+    EXPECT_TEXT("1 OrchestratorStarted\n2 EventRaised x 1\n3 EventRaised x 2\n4 ExecutionResumed go\n",
+                kit_fresh(k, kit_must(kit_take_turn(k, "o"))));
+    kit_free(k);
+}
+
+static struct action with_carryover(struct kit *k, struct action action, const char *name,
+                                    const char *value, int32_t junk_ref)
+{
+    struct buffer event;
+    struct buffer packed;
+    buffer_init(&event, &k->mem);
+    buffer_init(&packed, &k->mem);
+    event_write_raised(&event, k->now_ns, bytes_of_text(name), maybe_text(value));
+    strings_add(&packed, buffer_view(&event));
+    if (junk_ref >= 0) {
+        buffer_clear(&event);
+        event_write_task_completed(&event, k->now_ns, junk_ref, MAYBE_NONE);
+        strings_add(&packed, buffer_view(&event));
+        strings_add(&packed, BYTES_LITERAL("\xff"));
+    }
+    action.carryover = arena_copy(&k->arena, buffer_view(&packed));
+    buffer_release(&packed);
+    buffer_release(&event);
+    return action;
+}
+
+/* Continue-as-new loses no event: those that the orchestrator gives back come first, then those that it never
+ * saw. Nothing but events can be carried. D8 S9 */
+TEST(events_cross_continue_as_new)
+{
+    struct kit *k = kit_new(1, 1);
+    kit_start(k, "hub/a", "o", "1");
+    kit_raise(k, "hub/a", "seen", "1");
+    const struct effect_work *turn = kit_must(kit_take_turn(k, "o"));
+    kit_raise(k, "hub/a", "unseen", "2");
+    struct action again = with_carryover(k, act_continue(1, "2"), "seen", "1", 7);
+    EXPECT_STATUS(OK, KIT_ANSWER(k, turn, again));
+    EXPECT_TEXT("1 OrchestratorStarted\n2 ExecutionStarted o 2\n3 EventRaised seen 1\n"
+                "4 EventRaised unseen 2\n",
+                kit_fresh(k, kit_must(kit_take_turn(k, "o"))));
+    kit_free(k);
+}
+
+/* Some SDKs write carried events without an event id, which reads as 0. An action with id 0 is still new, also
+ * after the instance was out of memory. */
+TEST(a_carried_event_does_not_take_an_action_id)
+{
+    struct kit *k = kit_new(1, 1);
+    struct buffer packed;
+    struct action again = act_continue(1, NULL);
+    kit_start(k, "hub/a", "o", NULL);
+    buffer_init(&packed, &k->mem);
+    strings_add(&packed, BYTES_LITERAL("\x8a\x01\x03\x0a\x01x")); /* {17 eventRaised: {1 name: "x"}} */
+    again.carryover = buffer_view(&packed);
+    KIT_TURN(k, "o", again);
+    kit_answer(k, kit_must(kit_take_turn(k, "o")), NULL, 0);
+    EXPECT_HISTORY(k, "hub/a", "1 OrchestratorStarted\n2 ExecutionStarted o\n3 EventRaised #0 x\n");
+    EXPECT(kit_evict(k, "hub/a"));
+    kit_raise(k, "hub/a", "go", NULL);
+    KIT_TURN(k, "o", act_task(0, "t", NULL));
+    EXPECT_TEXT("RUNNING", kit_status(k, "hub/a"));
+    buffer_release(&packed);
+    kit_free(k);
+}
+
+/* Nobody to tell: unknown ids are an answer, ended instances swallow. */
+TEST(events_to_unknown_and_ended_instances)
+{
+    struct kit *k = kit_new(1, 1);
+    EXPECT_STATUS(E_NOT_FOUND, kit_raise(k, "hub/a", "x", NULL));
+    kit_start(k, "hub/a", "o", NULL);
+    KIT_TURN(k, "o", act_complete(1, NULL));
+    EXPECT_STATUS(OK, kit_raise(k, "hub/a", "x", NULL));
+    EXPECT_EQ(0, k->records_n);
+    EXPECT_EQ(1, core_stats(kit_core(k, "hub/a"))->dropped_messages);
+    kit_start(k, "hub/a", "o", NULL); /* and does not keep them for a successor */
+    EXPECT_TEXT("1 OrchestratorStarted\n2 ExecutionStarted o\n",
+                kit_fresh(k, kit_must(kit_take_turn(k, "o"))));
+    kit_free(k);
+}
+
+TEST(events_need_a_name)
+{
+    static char long_name[258];
+    struct kit *k = kit_new(1, 1);
+    memset(long_name, 'n', 257);
+    kit_start(k, "hub/a", "o", NULL);
+    EXPECT_STATUS(E_INVALID, kit_raise(k, "hub/a", "", NULL));
+    EXPECT_STATUS(E_INVALID, kit_raise(k, "hub/a", long_name, NULL));
+    kit_free(k);
+}
+
+/* An inbox that nobody reads is bounded, and says so: never silence, never all of the memory. */
+TEST(the_inbox_is_bounded)
+{
+    struct kit *k = kit_new(1, 1);
+    k->is_thorough = false;
+    kit_start(k, "hub/a", "o", NULL);
+    size_t size = (size_t)15 << 20;
+    char *large = mem_take(&k->mem, size + 1);
+    memset(large, 'x', size);
+    large[size] = '\0';
+    EXPECT_STATUS(OK, kit_raise(k, "hub/a", "e", large));
+    EXPECT_STATUS(OK, kit_raise(k, "hub/a", "e", large));
+    EXPECT_STATUS(E_LIMIT, kit_raise(k, "hub/a", "e", large));
+    EXPECT_STATUS(OK, kit_raise(k, "hub/a", "e", "small"));
+    mem_give(&k->mem, large, size + 1);
+    kit_free(k);
+}
+
+/* One orchestration sends, another is raised: the sender's history says sent, the receiver's raised. */
+TEST(an_event_from_another_orchestration)
+{
+    for (uint32_t partitions_n = 1; partitions_n <= 4; partitions_n++) {
+        struct kit *k = kit_new(partitions_n, 1);
+        kit_start(k, "hub/from", "from", NULL);
+        kit_start(k, "hub/to", "to", NULL);
+        KIT_TURN(k, "from", act_event(0, "to", "hi", "there"), act_event(1, "nobody", "hi", NULL),
+                 act_event(2, "", "hi", NULL));
+        EXPECT_HISTORY(k, "hub/from",
+                       "1 OrchestratorStarted\n2 ExecutionStarted from\n3 EventSent #0 to hi there\n"
+                       "4 EventSent #1 nobody hi\n5 EventSent #2 hi\n");
+        EXPECT_TEXT("1 OrchestratorStarted\n2 ExecutionStarted to\n3 EventRaised hi there\n",
+                    kit_fresh(k, kit_must(kit_take_turn(k, "to"))));
+        kit_free(k);
+    }
+}

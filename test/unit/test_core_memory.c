@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Without memory: whichever allocation fails, a step happens completely or not at all. Each scenario is run again
+ * and again, with the first, second, third ... allocation failing, once or from then on, until none is left
+ * to fail. The kit checks that a step that said E_NOMEM has changed nothing, and repeats it with memory.
+ */
+#include "test/lib/partition.h"
+#include "test/lib/test.h"
+
+#include <stdio.h>
+
+typedef void scenario_fn(struct kit *k);
+
+/* How many runs there were in which a step said E_NOMEM. */
+static unsigned fail_every_allocation(scenario_fn *scenario, uint32_t partitions_n, uint64_t stride)
+{
+    unsigned refused_n = 0;
+    for (int forever = 0; forever < 2; forever++) {
+        bool is_reached = true;
+        for (uint64_t n = 1; is_reached; n += stride) {
+            struct kit *k = kit_new(partitions_n, 1);
+            test_note("allocation %llu fails%s", (unsigned long long)n, forever ? " and all after it" : "");
+            k->is_thorough = false;
+            k->fail_at = n;
+            k->fail_forever = forever != 0;
+            scenario(k);
+            if (k->nomem_n > 0) refused_n++;
+            is_reached = k->nomem_n > 0 || k->fail_at == 0 || (forever && k->fail_at == 1);
+            k->fail_at = 0;
+            kit_free(k);
+        }
+    }
+    return refused_n;
+}
+
+static void tasks_and_timers(struct kit *k)
+{
+    kit_start(k, "hub/a", "o", "in");
+    KIT_TURN(k, "o", act_task(1, "t", "x"), act_timer(2, KIT_START_MS + 1000));
+    kit_task_done(k, kit_must(kit_take_task(k, "t")), "r");
+    kit_tick_by(k, 1000);
+    kit_raise(k, "hub/a", "e", "1");
+    kit_abandon(k, kit_must(kit_take_turn(k, "o")), "no");
+    kit_tick_by(k, 1000);
+    KIT_TURN(k, "o", act_complete(3, "done"));
+    EXPECT_TEXT("COMPLETED", kit_status(k, "hub/a"));
+    kit_purge(k, "hub/a");
+}
+
+/* Start, activity, timer, event, abandon, completion, purge. */
+TEST(memory_fails_in_a_simple_life)
+{
+    EXPECT(fail_every_allocation(tasks_and_timers, 1, 1) > 0);
+}
+
+static void tree(struct kit *k)
+{
+    kit_start(k, "hub/p", "parent", NULL);
+    KIT_TURN(k, "parent", act_child(1, "child", "c", "x"), act_child(2, "child", "d", "y"));
+    KIT_TURN(k, "child", act_fail(1, "no"));
+    KIT_TURN(k, "parent", act_fail(3, "child failed"));
+    kit_rewind(k, "hub/p", "again");
+    KIT_TURN(k, "child", act_complete(1, "r"));
+    KIT_TURN(k, "child", act_complete(2, "r"));
+    kit_terminate(k, "hub/p", "over", true);
+    EXPECT_TEXT("TERMINATED", kit_status(k, "hub/p"));
+    kit_restart(k, "hub/p");
+}
+
+/* Children in other partitions, their failure, rewind, recursive terminate, restart. */
+TEST(memory_fails_in_a_tree) { EXPECT(fail_every_allocation(tree, 3, 1) > 0); }
+
+static void generations(struct kit *k)
+{
+    kit_start(k, "hub/a", "o", "1");
+    kit_suspend(k, "hub/a", "s");
+    kit_resume(k, "hub/a", "r");
+    KIT_TURN(k, "o", act_task(1, "t", "x"), act_event(2, "a", "me", "2"), act_continue(3, "2"));
+    kit_raise(k, "hub/a", "e", NULL);
+    KIT_TURN(k, "o", act_task(1, "t", "x"));
+    kit_suspend(k, "hub/a", "s");
+    kit_task_done(k, kit_must(kit_take_task(k, "t")), "of the old");
+    kit_task_failed(k, kit_must(kit_take_task(k, "t")), "of the new", false);
+    kit_resume(k, "hub/a", "r");
+    KIT_TURN(k, "o", act_continue(2, "3"));
+    KIT_TURN(k, "o", act_complete(1, NULL));
+    EXPECT_TEXT("COMPLETED", kit_status(k, "hub/a"));
+}
+
+/* Continue-as-new with detached tasks, suspend and resume. */
+TEST(memory_fails_between_generations)
+{
+    EXPECT(fail_every_allocation(generations, 1, 1) > 0);
+}
+
+static void supervised(struct kit *k)
+{
+    kit_policy(k, "t", (struct policy){.complete_by_ms = 100, .first_threshold = 1,
+                                       .second_threshold = 1, .retry_delay_ms = 10,
+                                       .retry_delay_max_ms = 10, .last_resort = RESORT_PARK});
+    kit_start(k, "hub/a", "o", NULL);
+    KIT_TURN(k, "o", act_task(1, "t", NULL));
+    const struct effect_work *task = kit_must(kit_take_task(k, "t"));
+    kit_tick_by(k, 100);
+    kit_task_done(k, task, "late");
+    kit_tick_by(k, 10);
+    kit_renew(k, kit_must(kit_take_task(k, "t")), 50);
+    kit_tick_by(k, 50);
+    kit_resubmit(k, "hub/a", 1);
+    kit_task_done(k, kit_must(kit_take_task(k, "t")), "r");
+    KIT_TURN(k, "o", act_complete(2, NULL));
+}
+
+/* The Supervisor's ladder, alerts and late answers. */
+TEST(memory_fails_under_supervision) { EXPECT(fail_every_allocation(supervised, 1, 1) > 0); }
+
+/* ---- sizes: what a step copies is reserved, however large it is ---- */
+
+static char large[300001];
+
+static const char *large_text(size_t size)
+{
+    memset(large, 'x', size);
+    large[size] = '\0';
+    return large;
+}
+
+static void large_payloads(struct kit *k)
+{
+    const char *text = large_text(300000);
+    kit_start(k, "hub/a", "o", text);
+    KIT_TURN(k, "o", act_task(1, "t", text), act_child(2, "c", "b", text), act_event(3, "a", "e", text));
+    kit_task_done(k, kit_must(kit_take_task(k, "t")), text);
+    KIT_TURN(k, "c", act_complete(1, text));
+    kit_raise(k, "hub/a", "e", text);
+    KIT_TURN(k, "o", act_complete(4, text));
+    kit_restart(k, "hub/a");
+    kit_terminate(k, "hub/a", text, true);
+}
+
+TEST(memory_fails_with_large_payloads) { EXPECT(fail_every_allocation(large_payloads, 2, 1) > 0); }
+
+/* Tasks that are still open move to the next generation with their inputs; tags and trace go along. */
+static void large_generation(struct kit *k)
+{
+    const char *text = large_text(300000);
+    struct buffer tags;
+    buffer_init(&tags, &k->mem);
+    strings_add(&tags, bytes_of_text(text));
+    struct input_start start = {.key = BYTES_LITERAL("hub/a"), .name = BYTES_LITERAL("o"),
+                                .tags = buffer_view(&tags), .trace = maybe_text(text)};
+    kit_start_with(k, start);
+    KIT_TURN(k, "o", act_task(1, "t", text), act_task(2, "t", text), act_task(3, "t", text));
+    kit_raise(k, "hub/a", "e", text);
+    kit_raise(k, "hub/a", "e", text);
+    const struct effect_work *turn = kit_must(kit_take_turn(k, "o"));
+    kit_raise(k, "hub/a", "e", text);
+    KIT_ANSWER(k, turn, act_continue(4, "small"));
+    buffer_release(&tags);
+}
+
+TEST(memory_fails_in_a_large_generation) { EXPECT(fail_every_allocation(large_generation, 1, 1) > 0); }
+
+/* Every child is told the reason: many times a large one. */
+static void large_reason_for_many(struct kit *k)
+{
+    struct action children[20];
+    char ids[20][16];
+    kit_start(k, "hub/a", "o", NULL);
+    for (int32_t n = 0; n < 20; n++) {
+        (void)snprintf(ids[n], sizeof ids[n], "c%d", n);
+        children[n] = act_child(n, "c", ids[n], NULL);
+    }
+    kit_answer(k, kit_must(kit_take_turn(k, "o")), children, 20);
+    kit_terminate(k, "hub/a", large_text(100000), true);
+}
+
+TEST(memory_fails_when_many_are_told) { EXPECT(fail_every_allocation(large_reason_for_many, 2, 7) > 0); }
+
+/* As many timers as a tick takes, in instances with long names, each of which needs memory of its own. */
+static void many_timers(struct kit *k)
+{
+    char key[128];
+    char name[200];
+    memset(name, 'n', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    for (int n = 0; n < 300; n++) {
+        (void)snprintf(key, sizeof key, "hub/%090d", n);
+        name[0] = (char)('a' + n % 26);
+        name[1] = (char)('a' + n / 26);
+        kit_start(k, key, name, NULL);
+        KIT_TURN(k, name, act_timer(1, KIT_START_MS + 1000));
+    }
+    uint64_t fail_at = k->fail_at;
+    k->fail_at = 1; /* from here on, or the beginning would be all that is tested */
+    kit_tick_by(k, 1000);
+    k->fail_at = fail_at;
+    EXPECT_EQ(300, core_stats(kit_core(k, "hub/a"))->timers_fired);
+}
+
+TEST(memory_fails_when_many_timers_fire)
+{
+    for (int forever = 0; forever < 2; forever++) {
+        struct kit *k = kit_new(1, 1);
+        k->is_thorough = false;
+        k->fail_forever = forever != 0;
+        many_timers(k);
+        k->fail_at = 0;
+        kit_free(k);
+    }
+}
+
+/* ---- recovery and loading ---- */
+
+/* A record that finds no memory is not damaged: E_NOMEM, nothing changed, and applied when there is some. */
+TEST(memory_fails_in_recovery)
+{
+    struct kit *k = kit_new(1, 1);
+    struct buffer tags;
+    buffer_init(&tags, &k->mem);
+    strings_add(&tags, BYTES_LITERAL("\x0a\x01k\x12\x01v"));
+    struct input_start start = {.key = BYTES_LITERAL("hub/tagged"), .name = BYTES_LITERAL("x"),
+                                .tags = buffer_view(&tags)};
+    kit_start_with(k, start);
+    generations(k);
+    supervised(k);
+    struct action task = act_task(1, "t", large_text(200000));
+    struct orchestrator_answer answer = {
+        .actions = &task, .actions_n = 1, .custom_status = maybe_text(large), .trace = maybe_text(large)};
+    kit_answer_with(k, kit_must(kit_take_turn(k, "x")), &answer);
+    for (int forever = 0; forever < 2; forever++) {
+        uint64_t fail_at = 1;
+        bool is_reached = true;
+        while (is_reached) {
+            struct mem mem;
+            struct core *c = NULL;
+            mem_init(&mem, SIZE_MAX);
+            struct core_options options = {.partitions_n = 1, .epoch = 1, .mem = &mem};
+            EXPECT_STATUS(OK, core_new(&options, &c));
+            test_note("allocation %llu", (unsigned long long)fail_at);
+            struct reader r = reader_make(buffer_view(&k->partitions[0].journal));
+            mem.fail_at = fail_at;
+            mem.fail_forever = forever != 0;
+            is_reached = false;
+            while (reader_left(&r) > 0) {
+                struct record record;
+                EXPECT_STATUS(OK, record_decode(&r, &record));
+                enum status status = core_apply(c, 1, &record);
+                if (status != OK) {
+                    EXPECT_STATUS(E_NOMEM, status);
+                    mem.fail_at = 0;
+                    is_reached = true;
+                    core_check(c);
+                    EXPECT_STATUS(OK, core_apply(c, 1, &record));
+                }
+            }
+            if (mem.fail_at == 0 || mem.fail_forever) is_reached = is_reached || mem.fail_at <= 1;
+            mem.fail_at = 0;
+            core_check(c);
+            EXPECT(core_digest(c) == core_digest(k->partitions[0].live));
+            core_free(c);
+            mem_release(&mem);
+            fail_at++;
+        }
+    }
+    buffer_release(&tags);
+    kit_free(k);
+}
+
+/* The same for a snapshot, and for the partition's own state with many small letters. */
+TEST(memory_fails_in_loading)
+{
+    struct kit *k = kit_new(1, 1);
+    struct buffer snapshot;
+    struct buffer partition;
+    static struct action actions[400];
+    k->is_held = true;
+    k->is_thorough = false;
+    buffer_init(&snapshot, &k->mem);
+    buffer_init(&partition, &k->mem);
+    kit_start(k, "h/a", "o", NULL);
+    for (int32_t n = 0; n < 200; n++) actions[n] = act_task(n, "t", NULL);
+    for (int32_t n = 200; n < 400; n++) actions[n] = act_event(n, "a", "e", NULL);
+    actions[150] = act_continue(1000, NULL);
+    kit_answer(k, kit_must(kit_take_turn(k, "o")), actions, 400);
+    actions[150] = act_timer(150, 0);
+    kit_answer(k, kit_must(kit_take_turn(k, "o")), actions, 400);
+    EXPECT(core_snapshot(kit_core(k, "h/a"), BYTES_LITERAL("h/a"), &snapshot));
+    core_partition_snapshot(kit_core(k, "h/a"), &partition);
+    uint64_t digest = core_digest(kit_core(k, "h/a"));
+    for (uint64_t fail_at = 1; fail_at < 60; fail_at++) {
+        struct mem mem;
+        struct core *c = NULL;
+        mem_init(&mem, SIZE_MAX);
+        struct core_options options = {.partitions_n = 1, .epoch = 1, .mem = &mem};
+        EXPECT_STATUS(OK, core_new(&options, &c));
+        test_note("allocation %llu", (unsigned long long)fail_at);
+        mem.fail_at = fail_at;
+        mem.fail_forever = true;
+        enum status status = core_load(c, buffer_view(&snapshot), NULL);
+        if (status != OK) {
+            EXPECT_STATUS(E_NOMEM, status);
+            EXPECT_EQ(0, core_instances_n(c));
+            mem.fail_at = 0;
+            EXPECT_STATUS(OK, core_load(c, buffer_view(&snapshot), NULL));
+            mem.fail_at = fail_at;
+        }
+        status = core_partition_load(c, buffer_view(&partition));
+        if (status != OK) {
+            EXPECT_STATUS(E_NOMEM, status);
+            mem.fail_at = 0;
+            EXPECT_STATUS(OK, core_partition_load(c, buffer_view(&partition)));
+        }
+        mem.fail_at = 0;
+        core_check(c);
+        EXPECT(core_digest(c) == digest);
+        core_free(c);
+        mem_release(&mem);
+    }
+    buffer_release(&partition);
+    buffer_release(&snapshot);
+    kit_free(k);
+}
+
+/* A core that cannot be made leaves nothing behind. */
+TEST(memory_fails_in_core_new)
+{
+    for (uint64_t n = 1; n <= 2; n++) {
+        struct mem mem;
+        struct core *c = NULL;
+        mem_init(&mem, SIZE_MAX);
+        struct core_options options = {.partitions_n = 4, .epoch = 1, .mem = &mem};
+        mem.fail_at = n;
+        EXPECT_STATUS(E_NOMEM, core_new(&options, &c));
+        mem_release(&mem);
+    }
+}

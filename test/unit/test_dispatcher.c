@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The dispatcher alone, with queues of work that only exist as numbers here.
+ */
+#include "host/dispatcher.h"
+
+#include "base/mem.h"
+#include "test/lib/test.h"
+
+#include <stdio.h>
+
+#define PARTITIONS_N 3
+
+static void deliver_nothing(struct worker *worker, const struct effect_work *work)
+{
+    (void)worker;
+    (void)work;
+}
+
+struct bench {
+    struct mem mem;
+    struct dispatcher d;
+    struct buffer key;
+};
+
+static void bench_init(struct bench *b)
+{
+    mem_init(&b->mem, SIZE_MAX);
+    dispatcher_init(&b->d, &b->mem, PARTITIONS_N, (const uint64_t[]){1, 2});
+    buffer_init(&b->key, &b->mem);
+}
+
+static void bench_release(struct bench *b)
+{
+    dispatcher_release(&b->d);
+    buffer_release(&b->key);
+    mem_release(&b->mem);
+}
+
+/* As the core writes it. */
+static struct bytes key_of(struct bench *b, enum work_kind kind, const char *hub, const char *name,
+                           const char *version)
+{
+    buffer_clear(&b->key);
+    buffer_u8(&b->key, (uint8_t)kind);
+    buffer_bytes(&b->key, bytes_of_text(hub));
+    buffer_bytes(&b->key, bytes_of_text(name));
+    buffer_bytes(&b->key, bytes_of_text(version));
+    return buffer_view(&b->key);
+}
+
+static void ready(struct bench *b, uint32_t partition, enum work_kind kind, const char *name)
+{
+    EXPECT(dispatcher_ready(&b->d, partition, kind, key_of(b, kind, "hub", name, "")));
+}
+
+static struct worker worker_make(uint32_t turns, uint32_t tasks)
+{
+    return (struct worker){
+        .hub = BYTES_LITERAL("hub"),
+        .deliver = deliver_nothing,
+        .turns_credit = turns,
+        .tasks_credit = tasks,
+    };
+}
+
+/* Takes once and finds work; NULL when there is nothing to take. */
+static struct worker *take(struct bench *b, struct dispatch *out)
+{
+    if (!dispatcher_next(&b->d, out)) return NULL;
+    dispatcher_taken(&b->d, out, true);
+    return out->worker;
+}
+
+/* Work that nobody may have now stays, and is taken as soon as a worker with credit comes. */
+TEST(work_waits_for_a_worker)
+{
+    struct bench b;
+    struct dispatch got;
+    bench_init(&b);
+    ready(&b, 1, WORK_TASK, "pay");
+    EXPECT(take(&b, &got) == NULL);
+
+    struct worker w = worker_make(0, 1);
+    EXPECT_STATUS(OK, dispatcher_attach(&b.d, &w));
+    EXPECT(take(&b, &got) == &w);
+    EXPECT_EQ(1, got.partition);
+    EXPECT_EQ(WORK_TASK, got.kind);
+    EXPECT_EQ(0, w.tasks_credit);
+    EXPECT(take(&b, &got) == NULL);
+    bench_release(&b);
+}
+
+/* Credit is the promise to a worker that it is not given more than it asked for. */
+TEST(credit_is_never_exceeded)
+{
+    struct bench b;
+    struct dispatch got;
+    bench_init(&b);
+    struct worker w = worker_make(2, 0);
+    EXPECT_STATUS(OK, dispatcher_attach(&b.d, &w));
+    for (int i = 0; i < 5; i++) ready(&b, 0, WORK_TURN, "order");
+    EXPECT(take(&b, &got) == &w);
+    EXPECT(take(&b, &got) == &w);
+    EXPECT(take(&b, &got) == NULL);
+    EXPECT_STATUS(OK, dispatcher_credit(&b.d, &w, 1, 0));
+    EXPECT(take(&b, &got) == &w);
+    EXPECT(take(&b, &got) == NULL);
+    bench_release(&b);
+}
+
+/* No worker, name or partition waits behind a busy one: each kind of turn goes round. */
+TEST(everybody_gets_a_turn)
+{
+    struct bench b;
+    struct dispatch got;
+    bench_init(&b);
+    struct worker w1 = worker_make(0, 10);
+    struct worker w2 = worker_make(0, 10);
+    EXPECT_STATUS(OK, dispatcher_attach(&b.d, &w1));
+    EXPECT_STATUS(OK, dispatcher_attach(&b.d, &w2));
+    for (int i = 0; i < 6; i++) ready(&b, 0, WORK_TASK, "busy");
+    ready(&b, 2, WORK_TASK, "busy");
+    ready(&b, 1, WORK_TASK, "rare");
+
+    EXPECT(take(&b, &got) == &w1);
+    EXPECT_EQ(0, got.partition);
+    EXPECT(take(&b, &got) == &w2); /* another queue, another worker */
+    EXPECT_EQ(1, got.partition);
+    EXPECT(take(&b, &got) == &w1);
+    EXPECT_EQ(2, got.partition); /* the other partition of the busy queue */
+    EXPECT(take(&b, &got) == &w2);
+    EXPECT_EQ(0, got.partition);
+    bench_release(&b);
+}
+
+/* A worker is given only names and versions that it said it has, and nothing of other hubs. */
+TEST(filters_decide)
+{
+    struct bench b;
+    struct dispatch got;
+    bench_init(&b);
+    const struct bytes versions[] = {BYTES_LITERAL("1.0"), BYTES_LITERAL("1.1")};
+    const struct worker_filter filters[] = {{.name = BYTES_LITERAL("pay")},
+                                            {BYTES_LITERAL("ship"), versions, 2}};
+    struct worker w = worker_make(10, 10);
+    w.has_filters = true;
+    w.task_filters = filters;
+    w.task_filters_n = 2;
+    EXPECT_STATUS(OK, dispatcher_attach(&b.d, &w));
+
+    ready(&b, 0, WORK_TURN, "pay"); /* no turns at all are in its filters */
+    ready(&b, 0, WORK_TASK, "bill");
+    EXPECT(dispatcher_ready(&b.d, 0, WORK_TASK, key_of(&b, WORK_TASK, "hub", "ship", "2.0")));
+    EXPECT(dispatcher_ready(&b.d, 0, WORK_TASK, key_of(&b, WORK_TASK, "other", "pay", "")));
+    EXPECT(take(&b, &got) == NULL);
+
+    EXPECT(dispatcher_ready(&b.d, 1, WORK_TASK, key_of(&b, WORK_TASK, "hub", "ship", "1.1")));
+    EXPECT(dispatcher_ready(&b.d, 2, WORK_TASK, key_of(&b, WORK_TASK, "hub", "pay", "9")));
+    EXPECT(take(&b, &got) == &w);
+    EXPECT_EQ(1, got.partition);
+    EXPECT(take(&b, &got) == &w);
+    EXPECT_EQ(2, got.partition);
+    EXPECT(take(&b, &got) == NULL);
+
+    struct worker any = worker_make(10, 10);
+    any.hub = BYTES_LITERAL("other");
+    EXPECT_STATUS(OK, dispatcher_attach(&b.d, &any));
+    EXPECT(take(&b, &got) == &any);
+    EXPECT(take(&b, &got) == NULL);
+    bench_release(&b);
+}
+
+/* Work vanishes when its instance ends: a take that finds none must not be repeated for ever, nor cost credit. */
+TEST(vanished_work_is_forgotten)
+{
+    struct bench b;
+    struct dispatch got;
+    bench_init(&b);
+    struct worker w = worker_make(0, 1);
+    EXPECT_STATUS(OK, dispatcher_attach(&b.d, &w));
+    for (int i = 0; i < 3; i++) ready(&b, 0, WORK_TASK, "pay");
+    ready(&b, 1, WORK_TASK, "pay");
+    EXPECT(dispatcher_next(&b.d, &got));
+    EXPECT_EQ(0, got.partition);
+    dispatcher_taken(&b.d, &got, false);
+    EXPECT_EQ(1, w.tasks_credit);
+    EXPECT(take(&b, &got) == &w);
+    EXPECT_EQ(1, got.partition);
+    EXPECT_STATUS(OK, dispatcher_credit(&b.d, &w, 0, 1));
+    EXPECT(take(&b, &got) == NULL);
+    bench_release(&b);
+}
+
+/* A worker that has left is given nothing, and is not found by the number that work on its way carries. */
+TEST(detached_worker_is_gone)
+{
+    struct bench b;
+    struct dispatch got;
+    bench_init(&b);
+    struct worker w = worker_make(5, 5);
+    EXPECT_STATUS(OK, dispatcher_attach(&b.d, &w));
+    EXPECT_STATUS(E_EXISTS, dispatcher_attach(&b.d, &w));
+    uint32_t id = w.id;
+    EXPECT(id != 0);
+    EXPECT(dispatcher_find(&b.d, id) == &w);
+    EXPECT_STATUS(OK, dispatcher_detach(&b.d, &w));
+    EXPECT_STATUS(E_NOT_FOUND, dispatcher_detach(&b.d, &w));
+    EXPECT_STATUS(E_NOT_FOUND, dispatcher_credit(&b.d, &w, 1, 1));
+    EXPECT(dispatcher_find(&b.d, id) == NULL);
+    ready(&b, 0, WORK_TURN, "order");
+    EXPECT(take(&b, &got) == NULL);
+
+    EXPECT_STATUS(OK, dispatcher_attach(&b.d, &w));
+    EXPECT(w.id != id); /* answers to the old one must not be taken for the new one's */
+    EXPECT(take(&b, &got) == &w);
+    bench_release(&b);
+}
+
+/* Names come from clients: queues that are empty must not be kept without end. */
+TEST(empty_queues_are_bounded)
+{
+    struct bench b;
+    struct dispatch got;
+    char name[32];
+    bench_init(&b);
+    struct worker w = worker_make(0, UINT32_MAX);
+    EXPECT_STATUS(OK, dispatcher_attach(&b.d, &w));
+    for (int i = 0; i < 5000; i++) {
+        (void)snprintf(name, sizeof name, "name-%d", i);
+        ready(&b, 0, WORK_TASK, name);
+        EXPECT(take(&b, &got) == &w);
+    }
+    EXPECT(b.d.queues.n <= 1100);
+    bench_release(&b);
+}
+
+/* Without memory for a new queue the caller must know: that work would never be given to anybody. */
+TEST(no_memory_for_a_queue_is_told)
+{
+    struct bench b;
+    bench_init(&b);
+    struct bytes key = key_of(&b, WORK_TASK, "hub", "pay", "");
+    b.mem.fail_at = 1;
+    EXPECT(!dispatcher_ready(&b.d, 0, WORK_TASK, key));
+    EXPECT(dispatcher_ready(&b.d, 0, WORK_TASK, key));
+    bench_release(&b);
+}

@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The engine with real files and threads: what the other tests prove of one host must hold when its lanes
+ * really run beside each other. No test here depends on how long anything takes.
+ */
+#include "host/engine.h"
+
+#include "base/mem.h"
+#include "base/queue.h"
+#include "test/lib/test.h"
+#include "test/unit/host_programs.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+/* ---- a worker with a thread of its own ---- */
+
+struct agent {
+    struct engine *engine;
+    uint32_t shard;
+    struct worker worker;
+    struct queue work; /* of errands; the host's thread pushes, ours takes */
+    pthread_t thread;
+};
+
+/* A piece of work, copied; it becomes the request that answers it. */
+struct errand {
+    struct request request;
+    struct list node;
+    struct agent *agent;
+    struct effect_work work;
+    struct mem mem;
+    struct arena arena;
+    struct orchestrator_answer answer;
+};
+
+static void errand_done(struct request *request)
+{
+    struct errand *e = container_of(request, struct errand, request);
+
+    arena_release(&e->arena);
+    mem_release(&e->mem);
+    free(e);
+}
+
+static void agent_deliver(struct worker *worker, const struct effect_work *work)
+{
+    struct agent *a = worker->user;
+    struct errand *e = calloc(1, sizeof *e);
+
+    assert(e != NULL);
+    e->agent = a;
+    e->work = *work;
+    mem_init(&e->mem, SIZE_MAX);
+    arena_init(&e->arena, &e->mem, 1024);
+    e->work.ref.key = arena_copy(&e->arena, work->ref.key);
+    e->work.name = arena_copy(&e->arena, work->name);
+    e->work.past = arena_copy(&e->arena, work->past);
+    e->work.fresh = arena_copy(&e->arena, work->fresh);
+    if (!queue_push(&a->work, &e->node)) errand_done(&e->request);
+}
+
+static void agent_answer(struct errand *e)
+{
+    bool is_turn = e->work.ref.kind == WORK_TURN;
+
+    e->request.kind = is_turn ? REQUEST_TURN_DONE : REQUEST_TASK_DONE;
+    e->request.done = errand_done;
+    e->request.key = e->work.ref.key;
+    e->request.worker_done.has_ref = true;
+    e->request.worker_done.ref = e->work.ref;
+    if (is_turn) {
+        program_answer(&e->work, &e->arena, &e->answer);
+        e->request.worker_done.answer = &e->answer;
+    } else {
+        e->request.worker_done.result = maybe_some(BYTES_LITERAL("\"ok\""));
+    }
+    if (!engine_post_to(e->agent->engine, e->agent->shard, &e->request)) errand_done(&e->request);
+}
+
+static void *agent_main(void *user)
+{
+    struct agent *a = user;
+    struct list taken;
+    struct list *node;
+
+    list_init(&taken);
+    while (queue_take_all(&a->work, &taken, -1) > 0 || !queue_is_closed(&a->work)) {
+        while ((node = list_pop_front(&taken)) != NULL) {
+            agent_answer(container_of(node, struct errand, node));
+        }
+    }
+    return NULL;
+}
+
+static void agent_start(struct agent *a, struct engine *engine, uint32_t shard)
+{
+    *a = (struct agent){.engine = engine, .shard = shard};
+    queue_init(&a->work, 100000);
+    a->worker = (struct worker){
+        .hub = BYTES_LITERAL("h"),
+        .deliver = agent_deliver,
+        .user = a,
+        .wants_history = true,
+        .turns_credit = UINT32_MAX,
+        .tasks_credit = UINT32_MAX,
+    };
+    int failed = pthread_create(&a->thread, NULL, agent_main, a);
+    assert(failed == 0);
+    struct request attach = {.kind = REQUEST_WORKER_ATTACH};
+    attach.worker.worker = &a->worker;
+    EXPECT_STATUS(OK, engine_call_to(engine, shard, &attach));
+}
+
+/* After the engine is closed: nothing is delivered any more. */
+static void agent_end(struct agent *a)
+{
+    queue_close(&a->work);
+    int failed = pthread_join(a->thread, NULL);
+    assert(failed == 0);
+    queue_release(&a->work);
+}
+
+/* ---- the engine ---- */
+
+static void options_init(struct engine_options *options, const char *directory)
+{
+    engine_options_init(options);
+    options->directory = directory;
+    options->journal_segment_size = (uint64_t)1 << 20;
+    options->archive_segment_size = (uint64_t)1 << 20;
+    options->host.partitions_n = 8;
+    options->host.archive_every_ms = 20;
+}
+
+static struct engine *open_engine(const struct engine_options *options)
+{
+    char damage[ENGINE_DAMAGE_SIZE];
+    struct engine *engine = NULL;
+
+    enum status status = engine_open(options, damage, &engine);
+    test_note("%s", damage);
+    EXPECT_STATUS(OK, status);
+    return engine;
+}
+
+static enum status start(struct engine *e, const char *key, const char *name)
+{
+    struct request r = {.kind = REQUEST_START, .key = bytes_of_text(key)};
+
+    r.start.name = bytes_of_text(name);
+    return engine_call(e, &r);
+}
+
+static void expect_output(struct request *r)
+{
+    const char *expected = r->user;
+
+    if (r->status != OK || r->view == NULL || r->view->status != STATUS_COMPLETED ||
+        !bytes_equal(r->view->output.value, bytes_of_text(expected))) {
+        r->purged_n = 1; /* told to the test's thread, where a test may fail */
+    }
+}
+
+/* Waits until it has finished, and expects it to have completed with this. */
+static void expect_completed(struct engine *e, const char *key, const char *output)
+{
+    struct request r = {.kind = REQUEST_WAIT, .key = bytes_of_text(key), .done = expect_output};
+
+    r.wait.until_finished = true;
+    r.user = (void *)(uintptr_t)output;
+    test_note("%s", key);
+    EXPECT_STATUS(OK, engine_call(e, &r));
+    EXPECT_EQ(0, r.purged_n);
+}
+
+/* Several hundred orchestrations through real threads and files all complete; after a clean end and a restart
+ * all are still there, and the journal has nothing left to replay. */
+TEST(hundreds_complete_and_survive_a_restart)
+{
+    enum { N = 400 };
+    struct engine_options options;
+    struct agent agent;
+    struct host_stats stats;
+    char key[32];
+    options_init(&options, test_directory());
+    struct engine *e = open_engine(&options);
+    agent_start(&agent, e, 0);
+    for (int i = 0; i < N; i++) {
+        (void)snprintf(key, sizeof key, "h/o%d", i);
+        EXPECT_STATUS(OK, start(e, key, i % 8 == 0 ? "parent" : "seq3"));
+    }
+    for (int i = 0; i < N; i++) {
+        (void)snprintf(key, sizeof key, "h/o%d", i);
+        expect_completed(e, key, i % 8 == 0 ? "child done" : "done");
+    }
+    EXPECT_STATUS(OK, engine_stats(e, &stats));
+    EXPECT_EQ(N + N / 8, stats.core.finished);
+    engine_close(e);
+    agent_end(&agent);
+
+    e = open_engine(&options);
+    EXPECT_STATUS(OK, engine_stats(e, &stats));
+    EXPECT_EQ(N + N / 8, stats.instances_archived);
+    EXPECT_EQ(0, stats.instances_hot);
+    EXPECT_EQ(0, stats.recovered_frames);
+    for (int i = 0; i < N; i++) {
+        (void)snprintf(key, sizeof key, "h/o%d", i);
+        expect_completed(e, key, i % 8 == 0 ? "child done" : "done");
+    }
+    engine_close(e);
+}
+
+/* What was under way at the end goes on after the next start. */
+TEST(unfinished_work_goes_on_after_a_restart)
+{
+    struct engine_options options;
+    struct agent agent;
+    options_init(&options, test_directory());
+    struct engine *e = open_engine(&options);
+    EXPECT_STATUS(OK, start(e, "h/a", "seq2")); /* there is no worker yet */
+    engine_close(e);
+    e = open_engine(&options);
+    agent_start(&agent, e, 0);
+    expect_completed(e, "h/a", "done");
+    engine_close(e);
+    agent_end(&agent);
+}
+
+static void count_rows(struct request *r)
+{
+    uint32_t *rows_n = r->user;
+
+    *rows_n += (uint32_t)r->rows_n;
+    for (size_t i = 1; i < r->rows_n; i++) {
+        if (r->rows[i - 1].created_ns / NS_PER_MS > r->rows[i].created_ns / NS_PER_MS) *rows_n = 9999;
+    }
+}
+
+/* With several shards, messages cross between them, and a list is one list. */
+TEST(shards_work_together)
+{
+    enum { N = 60 };
+    struct engine_options options;
+    struct agent agents[3];
+    char key[32];
+    uint32_t rows_n = 0;
+    options_init(&options, test_directory());
+    options.host.shards_n = 3;
+    struct engine *e = open_engine(&options);
+    EXPECT_EQ(3, engine_shards_n(e));
+    for (uint32_t i = 0; i < 3; i++) agent_start(&agents[i], e, i);
+    for (int i = 0; i < N; i++) {
+        (void)snprintf(key, sizeof key, "h/p%d", i);
+        EXPECT_STATUS(OK, start(e, key, "parent"));
+    }
+    for (int i = 0; i < N; i++) {
+        (void)snprintf(key, sizeof key, "h/p%d", i);
+        expect_completed(e, key, "child done");
+    }
+    struct request list = {.kind = REQUEST_QUERY, .done = count_rows, .user = &rows_n};
+    list.query.hub = BYTES_LITERAL("h");
+    list.query.limit = 1000;
+    EXPECT_STATUS(OK, engine_call(e, &list));
+    EXPECT(!list.has_more);
+    EXPECT_EQ(2 * N, rows_n);
+    rows_n = 0;
+    list.query.limit = 7;
+    EXPECT_STATUS(OK, engine_call(e, &list));
+    EXPECT(list.has_more);
+    EXPECT(rows_n > 0 && rows_n <= 7);
+    engine_close(e);
+    for (uint32_t i = 0; i < 3; i++) agent_end(&agents[i]);
+}
+
+/* One data directory, one process: a second one is told who has it, and the first is not disturbed. */
+TEST(locked_directory_is_refused)
+{
+    struct engine_options options;
+    struct engine *second = NULL;
+    char damage[ENGINE_DAMAGE_SIZE];
+    options_init(&options, test_directory());
+    struct engine *e = open_engine(&options);
+    EXPECT_STATUS(E_BUSY, engine_open(&options, damage, &second));
+    EXPECT(strstr(damage, options.directory) != NULL);
+    EXPECT_STATUS(OK, start(e, "h/a", "seq1"));
+    engine_close(e);
+    e = open_engine(&options);
+    engine_close(e);
+}
+
+static void write_format(const char *directory, const char *text)
+{
+    char path[512];
+
+    (void)snprintf(path, sizeof path, "%s/format", directory);
+    FILE *file = fopen(path, "w");
+    EXPECT(file != NULL);
+    EXPECT(fputs(text, file) >= 0);
+    EXPECT(fclose(file) == 0);
+}
+
+/* An older program must not touch what a newer one has written: it does not know what it would break. */
+TEST(newer_format_is_refused_untouched)
+{
+    struct engine_options options;
+    struct engine *e = NULL;
+    struct stat found;
+    char damage[ENGINE_DAMAGE_SIZE], path[512];
+    options_init(&options, test_directory());
+    write_format(options.directory, "norn 2\nsomething new\n");
+    EXPECT_STATUS(E_VERSION, engine_open(&options, damage, &e));
+    EXPECT(strstr(damage, "newer") != NULL);
+    (void)snprintf(path, sizeof path, "%s/shard-0", options.directory);
+    EXPECT(stat(path, &found) != 0);
+
+    write_format(options.directory, "norn 1\npartitions x\n");
+    EXPECT_STATUS(E_CORRUPT, engine_open(&options, damage, &e));
+}
+
+/* The number of partitions decides where an instance lives: it cannot change under a data directory. */
+TEST(changed_partitions_are_refused)
+{
+    struct engine_options options;
+    struct engine *e = NULL;
+    struct stat found;
+    char damage[ENGINE_DAMAGE_SIZE];
+    options_init(&options, test_directory());
+    engine_close(open_engine(&options));
+    EXPECT(stat(options.directory, &found) == 0);
+    EXPECT_EQ(0, found.st_mode & 077); /* nobody else may read it */
+
+    options.host.partitions_n = 16;
+    EXPECT_STATUS(E_INVALID, engine_open(&options, damage, &e));
+    EXPECT(strstr(damage, "8 partitions") != NULL);
+    options.host.partitions_n = 8;
+    options.host.shards_n = 2;
+    EXPECT_STATUS(E_INVALID, engine_open(&options, damage, &e));
+    options.host.partitions_n = 0; /* whatever it was made with */
+    options.host.shards_n = 0;
+    e = open_engine(&options);
+    EXPECT_EQ(8, engine_partitions_n(e));
+    engine_close(e);
+}
+
+/* Completion tokens of before a restart must be good after it: the key stays. */
+TEST(mac_key_stays)
+{
+    struct engine_options options;
+    uint64_t key[2];
+    options_init(&options, test_directory());
+    struct engine *e = open_engine(&options);
+    memcpy(key, engine_mac_key(e), sizeof key);
+    EXPECT(key[0] != 0 || key[1] != 0);
+    engine_close(e);
+    e = open_engine(&options);
+    EXPECT(memcmp(key, engine_mac_key(e), sizeof key) == 0);
+    engine_close(e);
+}
