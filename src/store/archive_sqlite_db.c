@@ -23,6 +23,9 @@ enum status db_status(struct db *db, int code)
     case SQLITE_FULL: return E_NOSPACE;
     case SQLITE_BUSY:
     case SQLITE_LOCKED: return E_BUSY;
+    case SQLITE_READONLY:
+        if (code == SQLITE_READONLY_ROLLBACK) return E_PRECONDITION;
+        break;
     case SQLITE_IOERR:
         /* The shared memory file grows by other means than the rest, with its own error code. */
         if (db->connection != NULL && sqlite3_system_errno(db->connection) == ENOSPC &&

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The bugs that norn-sim-planted can switch on (base/planted.h), each at one place of the engine. The
+ * simulator must find every one of them: see find_planted_bugs.
+ */
+#ifndef TEST_SIM_BUGS_H
+#define TEST_SIM_BUGS_H
+
+/* name, what is wrong then */
+#define PLANTED_BUGS(X)                                                                            \
+    X(ack_before_durable, "answers leave when the frame is submitted, not when it is durable")     \
+    X(no_datasync, "a frame is written and not synced")                                            \
+    X(no_truncate, "a torn tail stays in the journal")                                             \
+    X(timer_early, "timers fire one millisecond early")                                            \
+    X(drop_carried_event, "continue-as-new forgets one carried event")                             \
+    X(skip_execution_check, "the result of a child is taken by another execution of its parent")   \
+    X(skip_attempt_check, "the answer to an earlier attempt of a step is taken")                   \
+    X(skip_base_check, "the answer to an earlier turn is taken")                                   \
+    X(skip_dedup, "a message between partitions is taken twice")                                   \
+    X(lose_outbox, "the partition's snapshot has no outbox")                                       \
+    X(archive_ahead, "instances are archived before their frame is durable")                       \
+    X(forget_inbox, "an instance is loaded without its unread messages")                           \
+    X(purge_in_memory, "a purge removes nothing from the archive")                                 \
+    X(ladder_off_by_one, "the Supervisor tries once too often")                                    \
+    X(suspended_goes_on, "a suspended instance is given turns")                                    \
+    X(lost_retry, "a step that waited for its retry when it was loaded is not tried again")
+
+#endif

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The crowd: clients that start instances, raise events, suspend, terminate, rewind, purge, read and list,
+ * each remembering what was acknowledged, refused, or is unknown. A client owns its instances: nobody else
+ * sends to them, so what it remembers is all there is to know.
+ */
+#ifndef TEST_SIM_CLIENT_H
+#define TEST_SIM_CLIENT_H
+
+#include "test/sim/sim_world.h"
+
+struct crowd *crowd_new(struct world *w);
+void crowd_free(struct crowd *c);
+void crowd_start(struct crowd *c);
+/* No new instances; every client sees its own to their end. */
+void crowd_drain(struct crowd *c);
+bool crowd_is_finished(struct crowd *c);
+_Noreturn void crowd_report_unfinished(struct crowd *c);
+/* Everything the clients remember against everything that is durable. */
+void crowd_check_end(struct crowd *c);
+/* A worker has answered nonsense for this instance: its end, and that of its ancestors, is open. */
+void crowd_taint(struct crowd *c, struct bytes key);
+/* Nonsense was answered for this very instance. */
+bool crowd_is_tainted(const struct crowd *c, struct bytes key);
+struct bytes crowd_hub(uint32_t index);
+
+#endif
