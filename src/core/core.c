@@ -68,91 +68,6 @@ void core_free(struct core *c)
     mem_give(mem, c, sizeof *c);
 }
 
-/* ---- memory for a step ---- */
-
-static size_t start_size(const struct input_start *start)
-{
-    return start->key.len + start->name.len + start->version.value.len + start->input.value.len +
-           start->trace.value.len + start->tags.len;
-}
-
-static size_t answer_size(const struct orchestrator_answer *answer)
-{
-    size_t size = answer->custom_status.value.len + answer->trace.value.len;
-    for (uint32_t n = 0; n < answer->actions_n; n++) {
-        const struct action *a = &answer->actions[n];
-        size += 1024 + a->name.len + a->version.value.len + a->input.value.len + a->trace.value.len +
-                a->instance_id.len + a->tags.len + a->failure.value.len + a->carryover.len;
-    }
-    return size;
-}
-
-/* All that an instance has, for inputs that copy it. */
-static size_t whole_size(const struct core *c, struct bytes key)
-{
-    const struct instance *i = instance_find(c, key);
-    if (i == NULL) return 0;
-    return i->history.size + i->inbox.size + ((size_t)i->history.n + i->inbox.n) * 128 + i->arena.size;
-}
-
-static size_t take_size(const struct core *c, const struct input *in)
-{
-    const struct work_queue *q = queue_find(c, in->take.queue);
-    if (q == NULL || q->n == 0) return 0;
-    const struct list *first = list_first(&q->members);
-    if (q->kind == WORK_TASK) return container_of(first, struct item, queued)->created->len;
-    const struct instance *i = container_of(first, struct instance, queued);
-    size_t size = i->inbox.size + i->inbox.n * (size_t)8;
-    if (in->take.want_history) size += i->history.size + i->history.n * (size_t)8;
-    return size;
-}
-
-static size_t input_size(const struct core *c, const struct input *in)
-{
-    switch (in->kind) {
-    case INPUT_CLIENT_START: return start_size(&in->start);
-    case INPUT_CLIENT_TERMINATE:
-    case INPUT_CLIENT_REWIND:
-    case INPUT_CLIENT_RESTART:
-        return whole_size(c, in->client.key) + in->client.data.value.len;
-    case INPUT_CLIENT_RAISE:
-    case INPUT_CLIENT_SUSPEND:
-    case INPUT_CLIENT_RESUME:
-    case INPUT_CLIENT_PURGE:
-    case INPUT_CLIENT_RESUBMIT:
-        return in->client.key.len + in->client.name.len + in->client.data.value.len;
-    case INPUT_WORKER_TAKE: return take_size(c, in);
-    case INPUT_WORKER_TURN_DONE: return answer_size(in->done.answer);
-    case INPUT_WORKER_TASK_DONE: return in->done.result.value.len + in->done.failure.value.len;
-    case INPUT_WORKER_ABANDON:
-    case INPUT_WORKER_RENEW: return in->lease.reason.len;
-    case INPUT_CLOCK_TICK: return 0;
-    case INPUT_PARTITION_MESSAGE:
-        return in->message.event.len + whole_size(c, in->message.target);
-    case INPUT_PARTITION_ACK: return 0;
-    }
-    return 0;
-}
-
-/* Room for the step's records, effects and state: more than any handler takes (tests fail every allocation). */
-#define STEP_SIZE_LEAST ((size_t)128 << 10)
-
-static bool reserve(struct core *c, const struct input *in, struct output *out)
-{
-    size_t size = STEP_SIZE_LEAST + 8 * input_size(c, in);
-    if (in->kind == INPUT_CLOCK_TICK) size += outbox_resend_size(c);
-    if (in->kind == INPUT_WORKER_TURN_DONE) {
-        struct bytes key = in->done.has_ref ? in->done.ref.key : in->done.key;
-        const struct instance *i = instance_find(c, key);
-        if (i != NULL) size += 4 * i->inbox.size + (size_t)i->inbox.n * 128 + 1024 * (size_t)i->items_n;
-    }
-    if (!buffer_reserve(out->records, size / 2)) {
-        out->records->failed = false; /* only the room was missing: nothing is lost */
-        return false;
-    }
-    return mem_reserve(c->mem, size);
-}
-
 /* ---- the step ---- */
 
 static void dispatch(struct core *c, const struct input *in)
@@ -182,7 +97,7 @@ enum status core_step(struct core *c, const struct input *in, struct output *out
 {
     assert(in->now_ns >= c->now_ns); /* the host orders inputs before we see them */
     assert(!c->is_recovering);
-    if (!reserve(c, in, out)) return E_NOMEM;
+    if (!reserve_step(c, in, out)) return E_NOMEM;
     c->now_ns = in->now_ns;
     c->lsn = in->lsn;
     c->in = in;
@@ -204,19 +119,6 @@ void core_set_epoch(struct core *c, uint32_t epoch)
     c->options.epoch = epoch;
 }
 
-static size_t apply_size(const struct core *c, const struct record *record)
-{
-    size_t size = record->key.len + record->event.len + record->events.len +
-                  record->custom_status.value.len + record->trace.value.len + record->reason.len +
-                  record->target.len + record->peer_execution.len;
-    size_t events_n = strings_count(record->events);
-    size = STEP_SIZE_LEAST + 8 * size + 1024 * events_n;
-    /* what only these copy */
-    bool is_copied = record->kind == RECORD_CONTINUED || record->kind == RECORD_REWOUND ||
-                     record->kind == RECORD_RELINKED;
-    return is_copied ? size + 2 * whole_size(c, record->key) : size;
-}
-
 enum status core_apply(struct core *c, uint64_t lsn, const struct record *record)
 {
     c->lsn = lsn;
@@ -229,7 +131,7 @@ enum status core_apply(struct core *c, uint64_t lsn, const struct record *record
         if (i != NULL && record->seq <= i->seq) return OK;
     }
     /* before the check: without memory a good record would look damaged */
-    if (!mem_reserve(c->mem, apply_size(c, record))) return E_NOMEM;
+    if (!reserve_apply(c, record)) return E_NOMEM;
     arena_reset(&c->temporary);
     if (!record_is_valid(c, i, record)) return E_CORRUPT;
     apply(c, record);
@@ -280,7 +182,7 @@ enum status core_partition_load(struct core *c, struct bytes snapshot)
     c->now_ns = (int64_t)reader_u64(&r);
     if (r.failed) return E_CORRUPT;
     /* a letter is larger in memory than in the snapshot */
-    if (!mem_reserve(c->mem, STEP_SIZE_LEAST + 32 * snapshot.len)) return E_NOMEM;
+    if (!reserve_load(c, 32 * snapshot.len)) return E_NOMEM;
     enum status status = outbox_load(c, &r);
     if (status == OK && !reader_is_done(&r)) status = E_CORRUPT;
     return status;

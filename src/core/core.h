@@ -79,7 +79,8 @@ struct core_stats {
 enum status core_new(const struct core_options *options, struct core **out);
 void core_free(struct core *c);
 
-/* One step. OK: the input was handled, whatever the answer in its reply. E_NOMEM: nothing has changed. */
+/* One step. OK: the input was handled, whatever the answer in its reply. E_NOMEM: nothing has changed. The
+ * buffer and the arena of out are of the core's own mem, where the memory for the step is reserved. */
 enum status core_step(struct core *c, const struct input *in, struct output *out);
 
 /* Recovery, before the first step: restores the partition's own state, as core_partition_snapshot gave it;

@@ -7,9 +7,7 @@
 #include "core/state.h"
 
 #include "base/siphash.h"
-
-#include <stdarg.h>
-#include <stdio.h>
+#include "base/text.h"
 
 void output_init(struct output *out, struct buffer *records, struct arena *arena)
 {
@@ -94,14 +92,10 @@ struct bytes text_cut(struct bytes text, size_t size_max)
 
 const char *step_text(struct core *c, const char *format, ...)
 {
-    char line[512];
     va_list arguments;
     va_start(arguments, format);
-    int n = vsnprintf(line, sizeof line, format, arguments);
+    char *text = arena_format(c->out->arena, format, arguments);
     va_end(arguments);
-    assert(n >= 0);
-    size_t len = (size_t)n < sizeof line ? (size_t)n : sizeof line - 1;
-    char *text = arena_text(c->out->arena, text_cut(bytes_make(line, len), len));
     assert(text != NULL);
     return text;
 }

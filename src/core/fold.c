@@ -187,6 +187,7 @@ void instance_continue(struct instance *i, const struct record *record)
     assert(!instance_is_terminal(i));
     items_end(i, false);
     arena_init(&i->arena, i->core->mem, 512);
+    list_init(&i->items_free);
     i->history = (struct event_list){0};
     i->inbox = (struct event_list){0};
     i->id_max = -1;

@@ -45,6 +45,7 @@ struct instance *instance_new(struct core *c, struct bytes key)
     i->node.key = i->key;
     arena_init(&i->arena, c->mem, 512);
     list_init(&i->items);
+    list_init(&i->items_free);
     heap_node_init(&i->due.node);
     map_insert(&c->instances, &i->node);
     list_push_back(&c->all, &i->all);
@@ -84,6 +85,7 @@ void instance_clear(struct instance *i)
     };
     *i = cleared;
     list_init(&i->items);
+    list_init(&i->items_free);
     heap_node_init(&i->due.node);
 }
 

@@ -35,12 +35,11 @@ static void item_insert(struct item *item)
 static struct item *item_new(struct instance *i, enum item_kind kind, const struct event *created,
                              const uint8_t execution_id[EXECUTION_ID_SIZE])
 {
-    struct item *item = arena_alloc_zero(&i->arena, sizeof *item);
+    struct list *used = list_pop_front(&i->items_free);
+    struct item *item = used != NULL ? container_of(used, struct item, of_instance)
+                                     : arena_alloc(&i->arena, sizeof *item);
     assert(item != NULL);
-    item->instance = i;
-    item->kind = kind;
-    item->id = created->id;
-    item->created = created;
+    *item = (struct item){.instance = i, .kind = kind, .id = created->id, .created = created};
     heap_node_init(&item->due.node);
     memcpy(item->execution_id, execution_id, EXECUTION_ID_SIZE);
     return item;
@@ -120,6 +119,7 @@ void item_unqueue(struct item *item)
     item->complete_by_ms = 0;
 }
 
+/* The item may be used for the next one at once: nobody looks at it afterwards. */
 void item_close(struct item *item)
 {
     struct instance *i = item->instance;
@@ -127,6 +127,7 @@ void item_close(struct item *item)
     if (item->kind == ITEM_TASK) task_set_state(item, TASK_STATE_NONE);
     if (!item->is_detached) map_remove(&i->core->open, &item->node);
     list_remove(&item->of_instance);
+    list_push_front(&i->items_free, &item->of_instance);
     assert(i->items_n > 0);
     i->items_n--;
 }

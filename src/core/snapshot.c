@@ -6,8 +6,6 @@
 #include "core/limits.h"
 #include "core/state.h"
 
-#include "base/mem.h"
-
 #define SNAPSHOT_VERSION 1
 
 #define FLAG_NEEDS_TURN 1u
@@ -296,8 +294,8 @@ enum status core_load(struct core *c, struct bytes snapshot, struct output *out)
     if (instance_find(c, head.key) != NULL) return E_EXISTS;
     /* small events and items are larger in memory than in the snapshot */
     size_t events_n = (size_t)strings_count(head.history) + strings_count(head.inbox);
-    size_t size = 65536 + 4 * snapshot.len + 640 * events_n + 64 * reader_left(&r);
-    if (!mem_reserve(c->mem, size)) return E_NOMEM;
+    size_t size = 4 * snapshot.len + 640 * events_n + 64 * reader_left(&r);
+    if (!reserve_load(c, size)) return E_NOMEM;
 
     arena_reset(&c->temporary);
     c->out = out;

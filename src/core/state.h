@@ -141,6 +141,7 @@ struct instance {
     int32_t id_max;                /* largest id of an action in the history; -1 = none */
     const struct event *completed; /* ExecutionCompleted, when terminal */
     struct list items;
+    struct list items_free; /* closed ones, for the next to be opened: they are in the arena */
     uint32_t items_n;
     uint32_t busy_n;      /* tasks that are queued, leased or waiting for their next try */
 
@@ -274,6 +275,11 @@ void instance_continue(struct instance *i, const struct record *record);
 void instance_rewind(struct instance *i, const struct record *record);
 /* The parent was rewound: its new execution is the one to tell. */
 void instance_relink(struct instance *i, const struct record *record);
+
+/* ---- reserve.c: memory, before anything changes; false without ---- */
+bool reserve_step(struct core *c, const struct input *in, struct output *out);
+bool reserve_apply(struct core *c, const struct record *record);
+bool reserve_load(struct core *c, size_t size);
 
 /* ---- valid.c: what comes from the disk ---- */
 /* hub '/' id */

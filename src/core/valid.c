@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What comes from the disk is checked before it is folded, however good its checksum is: the folds assert what
- * they rely on, and a damaged or foreign record must be E_CORRUPT, not a crash after every restart.
+ * What comes from the disk is checked before it is folded, however good its checksum is: the folds
+ * assert what they rely on, and a damaged or foreign record must be E_CORRUPT, not a crash after
+ * every restart.
  */
 #include "core/state.h"
 
@@ -29,15 +30,17 @@ static bool event_is_sound(struct core *c, struct bytes event, struct event_head
 
 static bool opens_item(enum event_kind kind)
 {
-    return kind == EVENT_TASK_SCHEDULED || kind == EVENT_TIMER_CREATED || kind == EVENT_CHILD_CREATED;
+    return kind == EVENT_TASK_SCHEDULED || kind == EVENT_TIMER_CREATED ||
+           kind == EVENT_CHILD_CREATED;
 }
 
 /* What may come into an inbox after its ExecutionStarted. */
 static bool is_message(enum event_kind kind)
 {
     return kind == EVENT_TASK_COMPLETED || kind == EVENT_TASK_FAILED || kind == EVENT_TIMER_FIRED ||
-           kind == EVENT_CHILD_COMPLETED || kind == EVENT_CHILD_FAILED || kind == EVENT_EVENT_RAISED ||
-           kind == EVENT_EXECUTION_SUSPENDED || kind == EVENT_EXECUTION_RESUMED;
+           kind == EVENT_CHILD_COMPLETED || kind == EVENT_CHILD_FAILED ||
+           kind == EVENT_EVENT_RAISED || kind == EVENT_EXECUTION_SUSPENDED ||
+           kind == EVENT_EXECUTION_RESUMED;
 }
 
 /* What a turn adds to the history besides what it consumes. */
@@ -54,7 +57,8 @@ static bool opens_before(struct bytes packed, uint32_t n, int32_t id)
     struct bytes one;
     struct event_head head;
     while (n-- > 0 && strings_next(&r, &one)) {
-        if (event_head_decode(one, &head) == OK && opens_item(head.kind) && head.id == id) return true;
+        if (event_head_decode(one, &head) == OK && opens_item(head.kind) && head.id == id)
+            return true;
     }
     return false;
 }
@@ -105,10 +109,7 @@ static bool partition_record_is_valid(const struct core *c, const struct record 
     return true;
 }
 
-bool key_is_valid(struct bytes key)
-{
-    return key.len > 0 && memchr(key.ptr, '/', key.len) != NULL;
-}
+bool key_is_valid(struct bytes key) { return key.len > 0 && memchr(key.ptr, '/', key.len) != NULL; }
 
 bool record_is_valid(struct core *c, const struct instance *i, const struct record *record)
 {
@@ -133,7 +134,8 @@ bool record_is_valid(struct core *c, const struct instance *i, const struct reco
     case RECORD_TASK_TRIED:
     case RECORD_TASK_CLOSED: return task_find(i, record->execution_id, record->task_id) != NULL;
     case RECORD_REWOUND:
-        return instance_is_terminal(i) && is_event_of_kind(c, record->event, EVENT_EXECUTION_REWOUND);
+        return instance_is_terminal(i) &&
+               is_event_of_kind(c, record->event, EVENT_EXECUTION_REWOUND);
     case RECORD_TURN_FAILED:
     case RECORD_LATE:
     case RECORD_PARKED:

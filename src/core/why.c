@@ -4,19 +4,7 @@
  */
 #include "core/state.h"
 
-#include <stdarg.h>
-#include <stdio.h>
-
-__attribute__((format(printf, 2, 3))) static void say(struct buffer *out, const char *format, ...)
-{
-    char line[512];
-    va_list arguments;
-    va_start(arguments, format);
-    int n = vsnprintf(line, sizeof line, format, arguments);
-    va_end(arguments);
-    assert(n >= 0);
-    buffer_append(out, line, (size_t)n < sizeof line ? (size_t)n : sizeof line - 1);
-}
+#include "base/text.h"
 
 static uint32_t count_items(const struct instance *i, enum item_kind kind)
 {
@@ -40,7 +28,7 @@ static void why_open(const struct instance *i, struct buffer *out)
 {
     const struct item *parked = parked_item(i);
     if (parked != NULL) {
-        say(out, "step %d waits for an operator: %.*s; resubmit it when the cause is mended", parked->id,
+        buffer_format(out, "step %d waits for an operator: %.*s; resubmit it when the cause is mended", parked->id,
             (int)i->park_reason.len, (const char *)i->park_reason.ptr);
         return;
     }
@@ -48,25 +36,25 @@ static void why_open(const struct instance *i, struct buffer *out)
     uint32_t timers = count_items(i, ITEM_TIMER);
     uint32_t children = count_items(i, ITEM_CHILD);
     if (tasks + timers + children == 0) {
-        say(out, "waits for an external event: nothing is under way");
+        buffer_format(out, "waits for an external event: nothing is under way");
         return;
     }
-    say(out, "waits for %u activities, %u timers, %u sub-orchestrations", tasks, timers, children);
+    buffer_format(out, "waits for %u activities, %u timers, %u sub-orchestrations", tasks, timers, children);
     int64_t wake_ms = instance_wake_ms(i);
-    if (wake_ms != 0 && wake_ms != INT64_MAX) say(out, "; next timer at %lld ms", (long long)wake_ms);
+    if (wake_ms != 0 && wake_ms != INT64_MAX) buffer_format(out, "; next timer at %lld ms", (long long)wake_ms);
 }
 
 static void why_turn(const struct instance *i, struct buffer *out)
 {
     if (i->is_leased) {
-        say(out, "its orchestrator runs on worker %u with %u new events", i->worker, i->lease_inbox_n);
+        buffer_format(out, "its orchestrator runs on worker %u with %u new events", i->worker, i->lease_inbox_n);
     } else if (i->due.node.is_linked && i->due.kind == DUE_START) {
-        say(out, "starts at %lld ms", (long long)i->start_at_ms);
+        buffer_format(out, "starts at %lld ms", (long long)i->start_at_ms);
     } else if (i->due.node.is_linked) {
-        say(out, "its turn failed %u times and is tried again at %lld ms", i->failures,
+        buffer_format(out, "its turn failed %u times and is tried again at %lld ms", i->failures,
             (long long)i->retry_at_ms);
     } else {
-        say(out, "%u new events wait for a worker of \"%.*s\"", i->inbox.n, (int)i->name.len,
+        buffer_format(out, "%u new events wait for a worker of \"%.*s\"", i->inbox.n, (int)i->name.len,
             (const char *)i->name.ptr);
     }
 }
@@ -75,14 +63,14 @@ bool core_why(const struct core *c, struct bytes key, struct buffer *out)
 {
     const struct instance *i = instance_find_live(c, key);
     if (i == NULL) return false;
-    say(out, "%s: ", orchestration_status_name(instance_status(i)));
+    buffer_format(out, "%s: ", orchestration_status_name(instance_status(i)));
     if (instance_is_terminal(i)) {
-        say(out, "it has ended; %u messages were left unread", i->inbox.n);
+        buffer_format(out, "it has ended; %u messages were left unread", i->inbox.n);
     } else if (i->is_poisoned) {
-        say(out, "parked: %.*s; resume it when the cause is mended", (int)i->park_reason.len,
+        buffer_format(out, "parked: %.*s; resume it when the cause is mended", (int)i->park_reason.len,
             (const char *)i->park_reason.ptr);
     } else if (i->is_suspended) {
-        say(out, "suspended with %u messages waiting; resume it to go on", i->inbox.n);
+        buffer_format(out, "suspended with %u messages waiting; resume it to go on", i->inbox.n);
     } else if (i->is_leased || i->queue != NULL || i->due.node.is_linked) {
         why_turn(i, out);
     } else {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See archiver.h. What a round brings is decided by the cores (core_archive_pick); here is when, how much, and
- * what follows: the filter, the position, eviction, trimming of the journal.
+ * See archiver.h. What a round brings is decided by the cores (core_archive_pick); here is when,
+ * how much, and what follows: the filter, the position, eviction, trimming of the journal.
  */
 #include "host/archiver.h"
 
@@ -9,12 +9,13 @@
 #include "host/rows.h"
 #include "host/state.h"
 
-#define PICK_N 64u                            /* keys taken from a core at once */
-#define IDLE_N 256u                           /* idle ones looked at per core and round */
-#define ROUND_SIZE_MAX ((size_t)32 << 20)     /* of snapshots */
-#define RETRY_FIRST_NS (200 * NS_PER_MS)      /* doubles with each failure */
+#define PICK_N 64u                        /* keys taken from a core at once */
+#define IDLE_N 256u                       /* idle ones looked at per core and round */
+#define ROUND_SIZE_MAX ((size_t)32 << 20) /* of snapshots */
+#define SNAPSHOTS_KEEP ((size_t)16 << 20) /* of the buffer, from round to round */
+#define RETRY_FIRST_NS (200 * NS_PER_MS)  /* doubles with each failure */
 #define RETRY_LAST_NS (60 * NS_PER_S)
-#define MAINTAIN_NS (10 * NS_PER_S)           /* when there was nothing to do */
+#define MAINTAIN_NS (10 * NS_PER_S) /* when there was nothing to do */
 #define PROBE_NS NS_PER_S
 #define ARENA_CHUNK_SIZE ((size_t)64 << 10)
 
@@ -42,8 +43,8 @@ enum status archiver_init(struct host *h)
     a->puts = mem_take(&h->own, a->entries_max * sizeof *a->puts);
     a->removes = mem_take(&h->own, a->entries_max * sizeof *a->removes);
     a->partitions = mem_take(&h->own, h->cores_n * sizeof *a->partitions);
-    bool is_done = a->entries != NULL && a->puts != NULL && a->removes != NULL &&
-                   a->partitions != NULL;
+    bool is_done =
+        a->entries != NULL && a->puts != NULL && a->removes != NULL && a->partitions != NULL;
     return is_done ? OK : E_NOMEM;
 }
 
@@ -67,7 +68,8 @@ void archiver_frame(struct host *h, uint64_t lsn, size_t size)
     uint64_t spacing = h->options.archive_lag_max / (LAG_MARKS_N / 2);
 
     a->bytes += size;
-    if (a->marks_n == LAG_MARKS_N) return; /* far behind anyhow: the last mark counts for what follows */
+    if (a->marks_n == LAG_MARKS_N)
+        return; /* far behind anyhow: the last mark counts for what follows */
     uint32_t last = (a->marks_first + a->marks_n - 1) % LAG_MARKS_N;
     if (a->marks_n > 0 && a->bytes - a->marks[last].bytes < spacing) return;
     a->marks[(a->marks_first + a->marks_n) % LAG_MARKS_N] = (struct lag_mark){lsn, a->bytes};
@@ -186,7 +188,8 @@ static bool pick(struct host *h)
 {
     bool is_tight = archiver_is_tight(h);
     uint64_t upto = upto_lsn(h);
-    /* Clean ones leave while they are looked at; not while the archive is being read (see loader.h). */
+    /* Clean ones leave while they are looked at; not while the archive is being read (see
+     * loader.h). */
     size_t idle_n = h->loader.is_under_way || h->is_stopping ? 0 : IDLE_N;
 
     for (uint32_t index = 0; index < h->cores_n; index++) {
@@ -215,6 +218,7 @@ static void set_snapshots(struct archiver *a)
 {
     const uint8_t *at = a->snapshots.ptr;
 
+    if (a->snapshots.len == 0) return;
     for (size_t i = 0; i < a->batch.puts_n; i++) {
         a->puts[i].row.snapshot.ptr = at;
         at += a->puts[i].row.snapshot.len;
@@ -247,8 +251,8 @@ static void build(struct host *h)
     struct archiver *a = &h->archiver;
 
     a->entries_n = 0;
-    a->batch = (struct archive_batch){.puts = a->puts, .removes = a->removes,
-                                      .partitions = a->partitions};
+    a->batch =
+        (struct archive_batch){.puts = a->puts, .removes = a->removes, .partitions = a->partitions};
     arena_reset(&a->arena);
     buffer_clear(&a->snapshots);
     if (!pick(h)) {
@@ -259,9 +263,9 @@ static void build(struct host *h)
     a->batch.applied_lsn = applied_after(h);
     a->needs_lsn = commit_newest_lsn(h);
     uint64_t gain = a->batch.applied_lsn - h->lsn_applied;
-    bool is_worth_it = a->entries_n > 0 ||
-                       (gain > 0 && (h->is_stopping ||
-                                     archiver_lag(h) > h->options.archive_lag_max / 8));
+    bool is_worth_it =
+        a->entries_n > 0 ||
+        (gain > 0 && (h->is_stopping || archiver_lag(h) > h->options.archive_lag_max / 8));
     if (!is_worth_it) return;
     if (!add_partitions(h)) {
         host_fatal(h, E_NOMEM, "there is no memory to archive the state of the partitions");
@@ -310,10 +314,14 @@ static void finish_entry(struct host *h, const struct round_entry *entry)
 
     if (entry->is_purged && entry->had_row) filter_remove(&h->filter, entry->hash);
     if (!entry->is_purged && !entry->had_row) filter_add(&h->filter, entry->hash);
-    if (h->loader.job.query != NULL && core_view(c, entry->key, &view)) queries_keep(h, &view);
+    struct candidate *kept = NULL;
+    if (h->loader.job.query != NULL && core_view(c, entry->key, &view))
+        kept = queries_keep(h, &view);
     if (core_archived(c, entry->key, entry->seq, entry->may_evict)) {
         h->archiver.evicted++;
         loader_left(h, entry->hash);
+    } else {
+        queries_keep_not(h, kept);
     }
 }
 
@@ -332,6 +340,7 @@ void archiver_finish(struct host *h)
     h->loader.absent_n = 0; /* the archive has new rows */
     h->lsn_applied = a->batch.applied_lsn;
     forget_marks(h);
+    if (a->snapshots.size > SNAPSHOTS_KEEP) buffer_release(&a->snapshots);
     a->state = ROUND_IDLE;
     a->maintain_ns = a->maintain_ns == 0 ? h->now_ns : a->maintain_ns;
 }
@@ -350,12 +359,19 @@ static void done_maintain(struct job *job)
     container_of(job, struct archiver, maintain_job)->is_maintaining = false;
 }
 
+/* Not before the first round: there is nothing to give back. */
+static bool may_maintain(const struct host *h)
+{
+    const struct archiver *a = &h->archiver;
+
+    return a->maintain_ns != 0 && !a->is_maintaining && !h->is_stopping;
+}
+
 static void maintain(struct host *h)
 {
     struct archiver *a = &h->archiver;
 
-    if (a->is_maintaining || a->maintain_ns == 0 || h->now_ns < a->maintain_ns) return;
-    if (h->is_stopping) return;
+    if (!may_maintain(h) || h->now_ns < a->maintain_ns) return;
     bool goes_on = a->did_something && a->maintain_status == OK;
     a->maintain_ns = h->now_ns + (goes_on ? h->options.archive_every_ms * NS_PER_MS : MAINTAIN_NS);
     a->did_something = false;
@@ -384,8 +400,8 @@ static void done_trim(struct job *job)
     h->has_spare = a->trim_has_spare;
 }
 
-/* Also tries for a spare segment: while there is none, starts are refused, and perhaps nothing else comes that
- * would make the journal try. */
+/* Also tries for a spare segment: while there is none, starts are refused, and perhaps nothing else
+ * comes that would make the journal try. */
 static void trim(struct host *h)
 {
     struct archiver *a = &h->archiver;
@@ -412,8 +428,10 @@ static void begin_round(struct host *h)
 {
     struct archiver *a = &h->archiver;
 
+    a->waits_for_loader = false;
     if (!is_time(h)) return;
-    /* Under pressure idle ones must be able to leave: lets the read job end, and holds back the next. */
+    /* Under pressure idle ones must be able to leave: lets the read job end, and holds back the
+     * next. */
     a->waits_for_loader = h->loader.is_under_way && archiver_is_tight(h) && !h->is_stopping;
     if (a->waits_for_loader || !host_tell_time(h)) return;
     a->next_ns = h->now_ns + h->options.archive_every_ms * NS_PER_MS;
@@ -434,20 +452,31 @@ void archiver_turn(struct host *h)
     trim(h);
 }
 
+static int64_t earlier(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* Something in memory may finish, get old or idle. */
+static bool has_instances(const struct host *h)
+{
+    for (uint32_t i = 0; i < h->cores_n; i++) {
+        if (core_instances_n(h->cores[i]) > 0) return true;
+    }
+    return false;
+}
+
 int64_t archiver_wake_ns(const struct host *h)
 {
     const struct archiver *a = &h->archiver;
-    if (!h->has_spare && !a->is_trimming && !h->is_stopping) return a->probe_ns;
-    bool may_maintain = a->maintain_ns != 0 && !a->is_maintaining && !h->is_stopping;
-    int64_t at_ns = may_maintain ? a->maintain_ns : INT64_MAX;
+    int64_t at_ns = h->has_spare || a->is_trimming ? INT64_MAX : a->probe_ns;
 
-    if (a->state == ROUND_BUILT) return a->retry_ns < at_ns && a->retry_ns > 0 ? a->retry_ns : at_ns;
-    if (a->state == ROUND_DONE) return h->now_ns + RETRY_FIRST_NS; /* memory was short */
-    if (a->state != ROUND_IDLE || a->waits_for_loader) return INT64_MAX;
-    for (uint32_t i = 0; i < h->cores_n; i++) {
-        /* Something in memory finishes, gets old or idle. */
-        if (core_instances_n(h->cores[i]) > 0) return a->next_ns < at_ns ? a->next_ns : at_ns;
+    switch (a->state) {
+    case ROUND_RUNNING: return at_ns;
+    case ROUND_BUILT:
+        return a->failures_n > 0 && !a->is_given_up ? earlier(at_ns, a->retry_ns) : at_ns;
+    case ROUND_DONE: return earlier(at_ns, h->now_ns + RETRY_FIRST_NS); /* memory was short */
+    case ROUND_IDLE: break;
     }
+    if (may_maintain(h)) at_ns = earlier(at_ns, a->maintain_ns);
+    if (!a->waits_for_loader && has_instances(h)) at_ns = earlier(at_ns, a->next_ns);
     return at_ns;
 }
 

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Brings instances into the archive, in rounds: what has finished or was purged, what has been dirty for so
- * long that it keeps old journal segments alive, and what is idle and could leave memory.
+ * Brings instances into the archive, in rounds: what has finished or was purged, what has been
+ * dirty for so long that it keeps old journal segments alive, and what is idle and could leave
+ * memory.
  *
  *      IDLE ──picked──> BUILT ──the frames it stands on are durable──> RUNNING ──> DONE ──> IDLE
  *                         ^                                               │ failed
  *                         └──────────────── some time later ──────────────┘
  *
- * A round is never given up: what was picked is not dirty for the core any more. The archive is never ahead
- * of the journal, and says up to which frame it has everything (applied_lsn).
+ * A round is never given up: what was picked is not dirty for the core any more. The archive is
+ * never ahead of the journal, and says up to which frame it has everything (applied_lsn).
  */
 #ifndef HOST_ARCHIVER_H
 #define HOST_ARCHIVER_H
@@ -57,9 +58,9 @@ struct archiver {
     enum status status;
     uint32_t failures_n;
     int64_t retry_ns;
-    int64_t next_ns;         /* next round at the latest */
-    bool waits_for_loader;   /* idle ones shall leave as soon as no read job is under way */
-    bool is_given_up;        /* while stopping: the archive does not work */
+    int64_t next_ns;       /* next round at the latest */
+    bool waits_for_loader; /* idle ones shall leave as soon as no read job is under way */
+    bool is_given_up;      /* while stopping: the archive does not work */
 
     struct job maintain_job;
     bool is_maintaining;
@@ -76,7 +77,7 @@ struct archiver {
     bool trim_has_spare;
     int64_t probe_ns; /* while the journal has no spare segment: when to ask again */
 
-    uint64_t bytes; /* of all frames so far */
+    uint64_t bytes;                     /* of all frames so far */
     struct lag_mark marks[LAG_MARKS_N]; /* ring, oldest first */
     uint32_t marks_first;
     uint32_t marks_n;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The length of a section is filled in when the next one begins: so records are written once, where they
- * stay, and steps of the same partition in a row share a section.
+ * The length of a section is filled in when the next one begins: so records are written once, where
+ * they stay, and steps of the same partition in a row share a section.
  */
 #include "host/batch.h"
 
@@ -40,6 +40,7 @@ void batch_reset(struct batch *b, uint64_t lsn)
     b->lsn = lsn;
     buffer_clear(&b->payload);
     arena_reset(&b->arena);
+    b->arena_kept = b->arena.size;
     output_init(&b->out, &b->payload, &b->arena);
     for (uint32_t i = 0; i < b->partitions_n; i++) {
         b->effects[i].first = NULL;
@@ -55,6 +56,11 @@ bool batch_has_records(const struct batch *b) { return b->out.records_n > 0; }
 bool batch_is_empty(const struct batch *b)
 {
     return !batch_has_records(b) && b->effects_n == 0 && list_is_empty(&b->replies);
+}
+
+bool batch_is_full(const struct batch *b, size_t bytes_max)
+{
+    return b->payload.len >= bytes_max || (b->arena.size - b->arena_kept) / 4 >= bytes_max;
 }
 
 size_t batch_memory(const struct batch *b) { return b->arena.size + b->payload.size; }

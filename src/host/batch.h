@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What one frame makes durable, and what waits for it. The steps of a turn write their records into the open
- * batch; while its frame is on the way to the disk, another batch is the open one.
+ * What one frame makes durable, and what waits for it. The steps of a turn write their records into
+ * the open batch; while its frame is on the way to the disk, another batch is the open one.
  *
- * Payload of a frame, it is on disk: sections, each the partition (varint), the length (4 bytes) and records
- * of that partition, in the order they were decided. An empty payload only carries the epoch.
+ * Payload of a frame, it is on disk: sections, each the partition (varint), the length (4 bytes)
+ * and records of that partition, in the order they were decided. An empty payload only carries the
+ * epoch.
  */
 #ifndef HOST_BATCH_H
 #define HOST_BATCH_H
@@ -20,8 +21,9 @@ struct effect_list {
 struct batch {
     uint64_t lsn; /* its frame will have, when it gets one */
     struct buffer payload;
-    struct arena arena; /* effects and answers, until they are released */
-    struct output out;  /* of the present step: payload and arena above, effects moved away after it */
+    struct arena arena;          /* effects and answers, until they are released */
+    size_t arena_kept;           /* its size when it was empty: the chunk that a reset keeps */
+    struct output out;           /* of the present step; its effects are moved away after it */
     struct effect_list *effects; /* by index of the partition in its host */
     uint32_t partitions_n;
     size_t effects_n;
@@ -32,7 +34,8 @@ struct batch {
     size_t section_body;
 };
 
-/* step_mem: of payload and arena, which the core fills and has reserved room for. own: the rest. E_NOMEM. */
+/* step_mem: of payload and arena, which the core fills and has reserved room for. own: the rest.
+ * E_NOMEM. */
 enum status batch_init(struct batch *b, struct mem *step_mem, struct mem *own,
                        uint32_t partitions_n);
 /* Replies must have been taken out. */
@@ -43,6 +46,8 @@ void batch_reset(struct batch *b, uint64_t lsn);
 bool batch_has_records(const struct batch *b);
 /* Neither records nor anything to release. */
 bool batch_is_empty(const struct batch *b);
+/* It has so many bytes of records, or four times as many of effects and answers. */
+bool batch_is_full(const struct batch *b, size_t bytes_max);
 /* Bytes of memory it holds. */
 size_t batch_memory(const struct batch *b);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The way of a batch: its frame to the journal, and then its effects to the world. release() is the only place
- * where anything leaves the host that stands on a step, and it asserts that the step is durable (A1).
+ * The way of a batch: its frame to the journal, and then its effects to the world. release() is the
+ * only place where anything leaves the host that stands on a step, and it asserts that the step is
+ * durable (A1).
  */
 #include "host/state.h"
 
@@ -47,14 +48,17 @@ static void deliver_work(struct host *h, uint32_t index, const struct effect_wor
     }
     struct input in = {
         .kind = INPUT_WORKER_ABANDON,
-        .lease = {.ref = work->ref, .is_lost = true, .reason = BYTES_LITERAL("the worker has left")},
+        .lease = {.ref = work->ref,
+                  .is_lost = true,
+                  .reason = BYTES_LITERAL("the worker has left")},
     };
     if (host_step(h, index, &in, NULL) != OK) {
         host_fatal(h, E_NOMEM, "there is no memory to take back the work of a lost worker");
     }
 }
 
-/* To a partition of this host it is stepped now, within the open batch; to others it is handed over. */
+/* To a partition of this host it is stepped now, within the open batch; to others it is handed
+ * over. */
 static void send(struct host *h, uint32_t from, const struct effect *effect)
 {
     bool is_ack = effect->kind == EFFECT_ACK;
@@ -62,7 +66,8 @@ static void send(struct host *h, uint32_t from, const struct effect *effect)
 
     if (!host_has_partition(h, to)) {
         assert(h->options.send != NULL);
-        (void)h->options.send(h->options.user, to, effect, from); /* refused: the core tries again */
+        (void)h->options.send(h->options.user, to, effect,
+                              from); /* refused: the core tries again */
         return;
     }
     if (is_ack) {
@@ -91,8 +96,8 @@ static void release_effect(struct host *h, uint32_t index, const struct effect *
     case EFFECT_SEND:
     case EFFECT_ACK: send(h, host_partition(h, index), effect); return;
     case EFFECT_ALERT:
-        log_warn("alert: %.*s: %s", (int)effect->alert.key.len,
-                 (const char *)effect->alert.key.ptr, effect->alert.text);
+        log_warn("alert: %.*s: %s", (int)effect->alert.key.len, (const char *)effect->alert.key.ptr,
+                 effect->alert.text);
         return;
     case EFFECT_REPLY:
     case EFFECT_READY:
@@ -185,7 +190,11 @@ bool commit_turn(struct host *h)
         return false;
     }
     struct batch *b = h->open;
-    if (batch_is_empty(b)) return false;
+    if (batch_is_empty(b)) {
+        /* Effects that were used at once may have filled it all the same. */
+        if (host_is_full(h)) batch_reset(b, b->lsn);
+        return false;
+    }
     h->open = b == &h->batches[0] ? &h->batches[1] : &h->batches[0];
     if (!batch_has_records(b)) {
         batch_reset(h->open, b->lsn);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Round robin three times over: queues of one kind take turns, within a queue its partitions, and among the
- * fitting workers those that have waited longest. A queue that nobody can serve now is set aside until
- * somebody who fits gets credit, so that a name without workers costs nothing.
+ * Round robin three times over: queues of one kind take turns, within a queue its partitions, and
+ * among the fitting workers those that have waited longest. A queue that nobody can serve now is
+ * set aside until somebody who fits gets credit, so that a name without workers costs nothing.
  */
 #include "host/dispatcher.h"
 
@@ -240,6 +240,7 @@ enum status dispatcher_detach(struct dispatcher *d, struct worker *worker)
     if (!worker->is_attached) return E_NOT_FOUND;
 
     worker->is_attached = false;
+    if (d->found == worker) d->found = NULL;
     list_remove(&worker->node);
     map_remove(&d->workers_map, &worker->by_id);
     for (int kind = WORK_TURN; kind <= WORK_TASK; kind++) {
@@ -257,11 +258,13 @@ enum status dispatcher_credit(struct dispatcher *d, struct worker *worker, uint3
     return OK;
 }
 
-struct worker *dispatcher_find(const struct dispatcher *d, uint32_t id)
+struct worker *dispatcher_find(struct dispatcher *d, uint32_t id)
 {
+    if (d->found != NULL && d->found->id == id) return d->found;
     struct map_node *node = map_find(&d->workers_map, bytes_make(&id, sizeof id));
-
-    return node == NULL ? NULL : container_of(node, struct worker, by_id);
+    if (node == NULL) return NULL;
+    d->found = container_of(node, struct worker, by_id);
+    return d->found;
 }
 
 /* ---- takes ---- */

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Workers and what they are given. The cores keep the queues of work, one for each (hub, kind, name,
- * version); the dispatcher knows which partitions have work in which queue and which workers want what, and
- * takes from the cores in turn, so that no partition, name or worker waits behind a busy one.
+ * Workers and what they are given. The cores keep the queues of work, one for each (hub, kind,
+ * name, version); the dispatcher knows which partitions have work in which queue and which workers
+ * want what, and takes from the cores in turn, so that no partition, name or worker waits behind a
+ * busy one.
  *
- * What the dispatcher counts is what the cores announced (EFFECT_READY): never less than what they have, and
- * sometimes more, because work can vanish (its instance ended). A take that finds nothing corrects it.
+ * What the dispatcher counts is what the cores announced (EFFECT_READY): never less than what they
+ * have, and sometimes more, because work can vanish (its instance ended). A take that finds nothing
+ * corrects it.
  *
  *      a queue is   EMPTY ──announced──> OFFERED ──no fitting worker has credit──> STARVED
  *                     ^                     │  ^                                     │ credit comes
- *                     └──── all taken ──────┘  └─────────────────────────────────────┘
- *                                              └──── a worker attaches ──── UNSERVED (none fits at all)
+ *                     └──── all taken ──────┘  │                                     │
+ *                                              ├─────────────────────────────────────┘
+ *                                              └─ a fitting one attaches ── UNSERVED (none fits)
  */
 #ifndef HOST_DISPATCHER_H
 #define HOST_DISPATCHER_H
@@ -21,8 +24,8 @@
 
 struct worker;
 
-/* On the host's thread, after the work is durable; everything in work is borrowed during the call. The worker
- * answers with a request TURN_DONE, TASK_DONE or ABANDON that carries work->ref. */
+/* On the host's thread, after the work is durable; everything in work is borrowed during the call.
+ * The worker answers with a request TURN_DONE, TASK_DONE or ABANDON that carries work->ref. */
 typedef void worker_deliver_fn(struct worker *worker, const struct effect_work *work);
 
 /* One name, and the versions of it; versions_n 0 = any. */
@@ -32,10 +35,12 @@ struct worker_filter {
     size_t versions_n;
 };
 
-/* Belongs to who made it, and stays where it is from ATTACH until DETACH is done. Its owner gives back what it
- * holds (ABANDON, is_lost) before it detaches it; what was on its way to it then, the host gives back. */
+/* Belongs to who made it, and stays where it is from ATTACH until DETACH is done or the host is
+ * closed. Its owner gives back what it holds (ABANDON, is_lost) before it detaches it; what was on
+ * its way to it then, the host gives back. */
 struct worker {
-    /* Set by the owner before REQUEST_WORKER_ATTACH and unchanged until REQUEST_WORKER_DETACH is done. */
+    /* Set by the owner before REQUEST_WORKER_ATTACH and unchanged until REQUEST_WORKER_DETACH is
+     * done. */
     struct bytes hub;
     worker_deliver_fn *deliver;
     void *user;
@@ -44,14 +49,16 @@ struct worker {
     size_t turn_filters_n;
     const struct worker_filter *task_filters;
     size_t task_filters_n;
-    bool wants_history; /* past events with every turn; else it keeps them, or asks (REQUEST_HISTORY) */
-    /* How much it may be given now; grows by REQUEST_WORKER_CREDIT, shrinks when work is taken for it. */
+    /* Past events with every turn; else it keeps them, or asks for them (REQUEST_HISTORY). */
+    bool wants_history;
+    /* How much it may be given now; grows by REQUEST_WORKER_CREDIT, shrinks when work is taken for
+     * it. */
     uint32_t turns_credit;
     uint32_t tasks_credit;
 
     /* The dispatcher's; zeroed by the owner before the first ATTACH. */
-    struct list node;          /* in workers */
-    struct list hungry[2];     /* in hungry, by work_kind, while it has credit */
+    struct list node;      /* in workers */
+    struct list hungry[2]; /* in hungry, by work_kind, while it has credit */
     struct map_node by_id;
     uint32_t id; /* never 0; unique while the process lives; shown as LockedBy */
     bool is_attached;
@@ -64,6 +71,7 @@ struct dispatcher {
     uint32_t ids;
     struct list workers;    /* attached, oldest first */
     struct map workers_map; /* by id */
+    struct worker *found;   /* the last one that was looked for: mostly it is the next one too */
     struct list hungry[2];  /* workers with credit, by work_kind, next one first */
     struct map queues;      /* by queue key */
     struct list offered[2]; /* queues, by work_kind, next one first */
@@ -94,7 +102,7 @@ enum status dispatcher_detach(struct dispatcher *d, struct worker *worker);
 enum status dispatcher_credit(struct dispatcher *d, struct worker *worker, uint32_t turns,
                               uint32_t tasks);
 /* NULL when it is gone. */
-struct worker *dispatcher_find(const struct dispatcher *d, uint32_t id);
+struct worker *dispatcher_find(struct dispatcher *d, uint32_t id);
 
 /* One more piece of work. False without memory: then nobody would ever be given it. */
 bool dispatcher_ready(struct dispatcher *d, uint32_t partition, enum work_kind kind,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See engine.h. Everything of a shard (host, journal, archive, threads) is in one struct; shards share nothing
- * and hand each other messages, which are copied.
+ * See engine.h. Everything of a shard (host, journal, archive, threads) is in one struct; shards
+ * share nothing and hand each other messages, which are copied.
  */
 #define _GNU_SOURCE /* pthread_setname_np */
 #include "host/engine.h"
@@ -106,7 +106,8 @@ static enum status read_format(struct engine *e, char *damage)
 
 /* ---- messages between shards ---- */
 
-/* A copy of a message on its way; it carries its own mem, because two threads have it one after the other. */
+/* A copy of a message on its way; it carries its own mem, because two threads have it one after the
+ * other. */
 struct crossing {
     struct request request;
     struct mem mem;
@@ -149,9 +150,8 @@ static bool send_to_shard(void *user, uint32_t to, const struct effect *effect, 
     struct shard *shard = user;
     struct engine *e = shard->engine;
     bool is_ack = effect->kind == EFFECT_ACK;
-    size_t size = is_ack ? 0
-                         : effect->send.target.len + effect->send.execution.len +
-                               effect->send.event.len;
+    size_t size =
+        is_ack ? 0 : effect->send.target.len + effect->send.execution.len + effect->send.event.len;
 
     struct crossing *c = crossing_new(size);
     if (c == NULL) return false;
@@ -410,8 +410,8 @@ static enum status call(struct engine *e, uint32_t shard, struct request *reques
     queue_init(&call.answered, 1);
     request->done = call_done;
     request->user = &call;
-    bool is_posted = shard == e->format.shards_n ? engine_post(e, request)
-                                                 : engine_post_to(e, shard, request);
+    bool is_posted =
+        shard == e->format.shards_n ? engine_post(e, request) : engine_post_to(e, shard, request);
     if (is_posted) {
         (void)queue_take_all(&call.answered, &answered, -1);
         list_remove(&request->node);

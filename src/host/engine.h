@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The engine inside a process: a data directory, its shards, and the threads that run them. This is what the
- * server and the C library stand on.
+ * The engine inside a process: a data directory, its shards, and the threads that run them. This is
+ * what the server and the C library stand on.
  *
  *      data directory (0700)
  *      ├── lock                 held while the engine is open
@@ -22,27 +22,30 @@ struct engine_options {
     const char *directory;         /* made when absent; its parent must exist */
     uint64_t journal_segment_size; /* bytes preallocated */
     uint64_t archive_segment_size;
-    struct host_options host; /* limits and policies of each shard; partitions_n and shards_n as the directory
-                                 has them, or 0; mem, wake, send, user, shard and mac_key are ignored */
+    /* Limits and policies of each shard; partitions_n and shards_n as the directory has them, or 0.
+     * mem, wake, send, user, shard and mac_key are the engine's. */
+    struct host_options host;
 };
 /* Defaults; directory is NULL. */
 void engine_options_init(struct engine_options *options);
 
-/* Opens or creates the directory, recovers, and starts the threads. E_BUSY: another process has it. E_VERSION:
- * it was written by a newer program; nothing was changed. E_INVALID: partitions or shards differ from those it
- * was made with. E_CORRUPT, E_IO, E_NOSPACE, E_NOMEM. damage (ENGINE_DAMAGE_SIZE): what and where, for people. */
+/* Opens or creates the directory, recovers, and starts the threads. E_BUSY: another process has it.
+ * E_VERSION: it was written by a newer program; nothing was changed. E_INVALID: partitions or
+ * shards differ from those it was made with. E_CORRUPT, E_IO, E_NOSPACE, E_NOMEM. damage
+ * (ENGINE_DAMAGE_SIZE): what and where, for people. */
 enum status engine_open(const struct engine_options *options, char *damage, struct engine **out);
-/* Finishes what was posted, archives what has finished, ends the threads. Requests that still wait are answered
- * E_CLOSED. Nobody may post any more. */
+/* Finishes what was posted, archives what has finished, ends the threads. Requests that still wait
+ * are answered E_CLOSED. Nobody may post any more. */
 void engine_close(struct engine *e);
 
-/* From any thread. To the shard that has the request's instance; a QUERY to all of them, merged. WORKER_* and
- * STATS are for one shard: engine_post_to(). False: full or closing; the request stays the caller's. */
+/* From any thread. To the shard that has the request's instance; a QUERY to all of them, merged.
+ * WORKER_* and STATS are for one shard: engine_post_to(). False: full or closing; the request stays
+ * the caller's. */
 bool engine_post(struct engine *e, struct request *request);
 bool engine_post_to(struct engine *e, uint32_t shard, struct request *request);
-/* Posts it (WORKER_*, STATS: to shard 0) and waits until it is done; not from a host's thread. Its done() is
- * called as always, when it has one: that is where the answer's bytes can be read. Answers the request's status,
- * E_UNAVAILABLE when it was not taken (then done() is not called). */
+/* Posts it (WORKER_*, STATS: to shard 0) and waits until it is done; not from a host's thread. Its
+ * done() is called as always, when it has one: that is where the answer's bytes can be read.
+ * Answers the request's status, E_UNAVAILABLE when it was not taken (then done() is not called). */
 enum status engine_call(struct engine *e, struct request *request);
 /* The same to one shard. */
 enum status engine_call_to(struct engine *e, uint32_t shard, struct request *request);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parts are answered on the threads of their shards; the last one to answer merges. Rows beyond the end of
- * a page that has more behind it do not count: another row of that shard may come before them.
+ * The parts are answered on the threads of their shards; the last one to answer merges. Rows beyond
+ * the end of a page that has more behind it do not count: another row of that shard may come before
+ * them.
  */
 #include "host/engine_query.h"
 
@@ -52,7 +53,8 @@ static int compare(const struct instance_view *a, const struct instance_view *b,
     return bytes_compare(key_id(a->key), key_id(b->key));
 }
 
-/* The part whose next row comes first; NULL when a part with more behind it has run out, or all have. */
+/* The part whose next row comes first; NULL when a part with more behind it has run out, or all
+ * have. */
 static struct part *next_part(struct gather *g, const size_t *taken)
 {
     bool by_completion = g->request->query.by_completion;
@@ -62,8 +64,8 @@ static struct part *next_part(struct gather *g, const size_t *taken)
         struct part *p = &g->parts[i];
         if (taken[i] == p->rows_n && p->request.has_more) return NULL;
         if (taken[i] == p->rows_n) continue;
-        if (first == NULL || compare(&p->rows[taken[i]], &first->rows[taken[first - g->parts]],
-                                     by_completion) < 0) {
+        if (first == NULL ||
+            compare(&p->rows[taken[i]], &first->rows[taken[first - g->parts]], by_completion) < 0) {
             first = p;
         }
     }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What a host asks of the world: time, randomness, and somebody who does slow work elsewhere. In
- * production these are the system's clocks and threads (env_threads.c); in the simulator a virtual clock and a
- * scheduler that decides by its seed when a job runs, and whether the process still exists afterwards.
+ * production these are the system's clocks and threads (env_threads.c); in the simulator a virtual
+ * clock and a scheduler that decides by its seed when a job runs, and whether the process still
+ * exists afterwards.
  */
 #ifndef HOST_ENV_H
 #define HOST_ENV_H
@@ -36,8 +37,9 @@ struct env_ops {
     int64_t (*mono_ns)(struct env *env);
     void (*random)(struct env *env, void *ptr, size_t len);
     void (*submit)(struct env *env, enum env_lane lane, struct job *job);
-    /* The store failed in a way that forbids every further acknowledgement: does not return in production
-     * (the process stops, with the reason in the log); the simulator ends this process. */
+    /* The store failed in a way that forbids every further acknowledgement: does not return in
+     * production (the process stops, with the reason in the log); the simulator ends this
+     * process. */
     void (*fatal)(struct env *env, enum status status, const char *what);
 };
 

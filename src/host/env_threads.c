@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Lanes are threads with a queue each; finished jobs come back through one queue, on which the host's thread
- * also waits for everything else.
+ * Lanes are threads with a queue each; finished jobs come back through one queue, on which the
+ * host's thread also waits for everything else.
  */
 #define _GNU_SOURCE /* pthread_setname_np */
 #include "host/env_threads.h"
@@ -40,7 +40,10 @@ static const char *const lane_names[LANES_N] = {
     [LANE_READ] = "read",
 };
 
-static struct env_threads *of(struct env *env) { return container_of(env, struct env_threads, env); }
+static struct env_threads *of(struct env *env)
+{
+    return container_of(env, struct env_threads, env);
+}
 
 static int64_t wall_ns(struct env *env)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Open addressing with linear probing, at most three quarters full. Removal moves the rest of the chain
- * back instead of leaving a mark, so that chains stay as short as if what left had never been there.
+ * Open addressing with linear probing, at most three quarters full. Removal moves the rest of the
+ * chain back instead of leaving a mark, so that chains stay as short as if what left had never been
+ * there.
  */
 #include "host/filter.h"
 
@@ -30,7 +31,8 @@ void filter_clear(struct filter *f)
 /* 0 marks a free slot. */
 static uint64_t value_of(uint64_t hash) { return hash == 0 ? 1 : hash; }
 
-/* Where a value would be in an empty table. Multiplied, because the low bits of a hash may be poor. */
+/* Where a value would be in an empty table. Multiplied, because the low bits of a hash may be
+ * poor. */
 static size_t home_of(const struct filter *f, uint64_t value)
 {
     return (size_t)((value * UINT64_C(0x9e3779b97f4a7c15)) >> 32) & (f->slots_n - 1);
@@ -88,7 +90,8 @@ bool filter_has(const struct filter *f, uint64_t hash)
     return f->is_blind || find(f, value_of(hash)) < f->slots_n;
 }
 
-/* Closes the gap at `hole`: each later value of the chain whose home is not behind the hole moves into it. */
+/* Closes the gap at `hole`: each later value of the chain whose home is not behind the hole moves
+ * into it. */
 static void close_gap(struct filter *f, size_t hole)
 {
     size_t mask = f->slots_n - 1;

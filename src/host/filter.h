@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which keys the archive may have: one 64-bit hash for each row (archive_key_hash), in memory, so that a
- * new id is known to be new without asking the disk. "No" is certain; "yes" means: look.
+ * Which keys the archive may have: one 64-bit hash for each row (archive_key_hash), in memory, so
+ * that a new id is known to be new without asking the disk. "No" is certain; "yes" means: look.
  *
- * A multiset: rows whose hashes are equal are there as often, so that removing one keeps the others.
+ * A multiset: rows whose hashes are equal are there as often, so that removing one keeps the
+ * others.
  */
 #ifndef HOST_FILTER_H
 #define HOST_FILTER_H

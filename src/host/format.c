@@ -44,12 +44,12 @@ static enum status parse(struct bytes text, uint32_t version, struct format *out
                    take_line(&text, "shards", 10, &shards_n) &&
                    take_line(&text, "mac-key-0", 16, &key[0]) &&
                    take_line(&text, "mac-key-1", 16, &key[1]);
-    if (!is_read || found == 0 || partitions_n == 0 || partitions_n > UINT32_MAX ||
-        shards_n == 0 || shards_n > partitions_n) {
+    if (!is_read || found == 0 || partitions_n == 0 || partitions_n > UINT32_MAX || shards_n == 0 ||
+        shards_n > partitions_n) {
         return E_CORRUPT;
     }
-    *out = (struct format){(uint32_t)found, (uint32_t)partitions_n, (uint32_t)shards_n,
-                           {key[0], key[1]}};
+    *out = (struct format){
+        (uint32_t)found, (uint32_t)partitions_n, (uint32_t)shards_n, {key[0], key[1]}};
     return OK;
 }
 

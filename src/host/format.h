@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The file `format` of a data directory: what was decided when it was made and never changes. Text, one
- * "name value" per line; the version comes first, so that an older program understands at least that.
+ * The file `format` of a data directory: what was decided when it was made and never changes. Text,
+ * one "name value" per line; the version comes first, so that an older program understands at least
+ * that.
  */
 #ifndef HOST_FORMAT_H
 #define HOST_FORMAT_H
@@ -21,7 +22,8 @@ struct format {
     uint64_t mac_key[2];
 };
 
-/* E_NOT_FOUND: a new directory. E_VERSION: a newer version than `version`. E_CORRUPT: not such a file. */
+/* E_NOT_FOUND: a new directory. E_VERSION: a newer version than `version`. E_CORRUPT: not such a
+ * file. */
 enum status format_read(struct io *io, struct mem *mem, uint32_t version, struct format *out);
 enum status format_write(struct io *io, const struct format *format);
 

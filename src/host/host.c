@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The life of a host and its turn. Everything that happens, happens in host_turn(), in one order: what has
- * been done elsewhere, what was asked, what is due; then the frame, the archive, the answers.
+ * The life of a host and its turn. Everything that happens, happens in host_turn(), in one order:
+ * what has been done elsewhere, what was asked, what is due; then the frame, the archive, the
+ * answers.
  */
 #include "host/rows.h"
 #include "host/state.h"
 
-
-#define RELEASES_N_MAX 64u /* batches without records that one turn releases; the next one goes on */
-#define DAMAGE_SIZE 400    /* as promised in host.h */
+#define RELEASES_N_MAX                                                                             \
+    64u                 /* batches without records that one turn releases; the next one goes on */
+#define DAMAGE_SIZE 400 /* as promised in host.h */
 
 void host_options_init(struct host_options *options)
 {
@@ -41,10 +42,7 @@ size_t host_hot_bytes(const struct host *h)
 
 bool host_is_full(const struct host *h)
 {
-    const struct batch *b = h->open;
-
-    return b->payload.len >= h->options.batch_bytes_max ||
-           b->arena.size >= 4 * h->options.batch_bytes_max;
+    return batch_is_full(h->open, h->options.batch_bytes_max);
 }
 
 void host_fatal(struct host *h, enum status status, const char *what)
@@ -145,6 +143,7 @@ enum status host_open(struct env *env, struct journal *journal, struct archive *
     h->options = *options;
     mem_init(&h->own, SIZE_MAX);
     env->ops->random(env, h->seed, sizeof h->seed);
+    env->ops->random(env, &h->rng, sizeof h->rng); /* all of its state, not only a seed */
     queue_init(&h->posted, options->queue_n_max);
     list_init(&h->taken);
     list_init(&h->refused);
@@ -264,8 +263,8 @@ static int64_t next_turn_ns(const struct host *h)
 int64_t host_turn(struct host *h)
 {
     if (h->is_dead) return INT64_MAX;
-    h->now_ns = clock_advance(&h->clock, h->env->ops->wall_ns(h->env),
-                              h->env->ops->mono_ns(h->env));
+    h->now_ns =
+        clock_advance(&h->clock, h->env->ops->wall_ns(h->env), h->env->ops->mono_ns(h->env));
     commit_finish(h);
     archiver_finish(h);
     if (!h->is_dead) loader_finish(h);

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A host runs the partitions of one shard: it takes requests, steps the cores, makes the batch durable with
- * one frame, and only then releases the effects. It owns the journal and the archive while it lives.
+ * A host runs the partitions of one shard: it takes requests, steps the cores, makes the batch
+ * durable with one frame, and only then releases the effects. It owns the journal and the archive
+ * while it lives.
  *
  *      host_post() ──> queue ──> host_turn(): core_step() for each ──> one frame ──> LANE_COMMIT
  *                                                                                       │ durable
  *      done(), deliver(), messages  <── effects of that batch released  <───────────────┘
  *
- * While a frame is being made durable the next batch collects: batching comes from load alone. At most one
- * frame is under way. An effect carries the LSN of the batch it was made in (or, when its step wrote nothing,
- * of the newest batch before it), and the one function that releases effects asserts that it is durable.
+ * While a frame is being made durable the next batch collects: batching comes from load alone. At
+ * most one frame is under way. An effect carries the LSN of the batch it was made in (or, when its
+ * step wrote nothing, of the newest batch before it), and the one function that releases effects
+ * asserts that it is durable.
  *
  * Everything here runs on one thread, except host_post().
  */
@@ -26,63 +28,64 @@ struct host;
 
 /* Called (on any thread) when a host that waits should call host_turn again. */
 typedef void host_wake_fn(void *user);
-/* Messages to a partition of another shard: the host's own node, to be posted to that shard's host as
- * MESSAGE or ACK. False: its queue is full; it will be sent again later. Everything borrowed. */
+/* Messages to a partition of another shard: the host's own node, to be posted to that shard's host
+ * as MESSAGE or ACK. False: its queue is full; it will be sent again later. Everything borrowed. */
 typedef bool host_send_fn(void *user, uint32_t to_partition, const struct effect *effect,
                           uint32_t from_partition);
 
 struct host_options {
-    uint32_t partitions_n;     /* of the whole data directory */
+    uint32_t partitions_n; /* of the whole data directory */
     uint32_t shard;
-    uint32_t shards_n;         /* this host has the partitions p with p % shards_n == shard */
-    uint64_t mac_key[2];       /* of completion tokens, for whoever writes them */
+    uint32_t shards_n;   /* this host has the partitions p with p % shards_n == shard */
+    uint64_t mac_key[2]; /* of completion tokens, for whoever writes them */
     struct mem *mem;
-    policy_fn *policy;         /* NULL: defaults */
+    policy_fn *policy; /* NULL: defaults */
     void *policy_user;
-    host_wake_fn *wake;        /* may be NULL */
-    host_send_fn *send;        /* NULL with one shard */
+    host_wake_fn *wake; /* may be NULL */
+    host_send_fn *send; /* NULL with one shard */
     void *user;
-    size_t queue_n_max;        /* posted requests; beyond: host_post answers false */
-    size_t hot_bytes_max;      /* memory of instances; beyond it idle ones leave, then starts are refused */
-    size_t archive_lag_max;    /* journal bytes not yet archived; beyond it starts are refused */
-    size_t batch_bytes_max;    /* records per frame */
-    int64_t idle_evict_ms;     /* an idle instance may leave memory after this */
-    int64_t archive_every_ms;  /* at most so long until a finished instance is in the archive */
-    size_t archive_batch_n;    /* instances per archive transaction */
-    int64_t horizon_ms;        /* timers due later than this may leave memory with their instance */
+    size_t queue_n_max;   /* posted requests; beyond: host_post answers false */
+    size_t hot_bytes_max; /* of instances; near it idle ones leave, beyond it starts are refused */
+    size_t archive_lag_max;   /* journal bytes not yet archived; beyond it starts are refused */
+    size_t batch_bytes_max;   /* records per frame */
+    int64_t idle_evict_ms;    /* an idle instance may leave memory after this */
+    int64_t archive_every_ms; /* at most so long until a finished instance is in the archive */
+    size_t archive_batch_n;   /* instances per archive transaction */
+    int64_t horizon_ms;       /* timers due later than this may leave memory with their instance */
     int64_t resend_ms;
-    bool check_every_step;     /* core_check() of the stepped partition: tests and simulator */
+    bool check_every_step; /* core_check() of the stepped partition: tests and simulator */
 };
 /* Defaults for one shard on a small machine. */
 void host_options_init(struct host_options *options);
 
-/* Opens: recovers from archive and journal (both belong to the host from now on, also on failure), bumps the
- * epoch durably, and resumes what was under way. Recovery runs on the calling thread, without env jobs.
- * E_CORRUPT, E_VERSION, E_IO, E_NOMEM; `damage` (size 400) says what and where, for people. */
+/* Opens: recovers from archive and journal (both belong to the host from now on, also on failure),
+ * bumps the epoch durably, and resumes what was under way. Recovery runs on the calling thread,
+ * without env jobs. E_CORRUPT, E_VERSION, E_IO, E_NOMEM; `damage` (size 400) says what and where,
+ * for people. */
 enum status host_open(struct env *env, struct journal *journal, struct archive *archive,
                       const struct host_options *options, char *damage, struct host **out);
-/* Nothing may be posted any more. Requests still inside are answered E_CLOSED. Does not wait for jobs under
- * way: call host_stop() and turn until host_is_quiet() before, for a clean end. */
+/* Nothing may be posted any more. Requests still inside are answered E_CLOSED. Does not wait for
+ * jobs under way: call host_stop() and turn until host_is_quiet() before, for a clean end. */
 void host_close(struct host *h);
 
-/* From any thread. False when the queue is full or the host is closed: the request stays the caller's,
- * answer its maker with E_UNAVAILABLE. */
+/* From any thread. False when the queue is full or the host is closed: the request stays the
+ * caller's, answer its maker with E_UNAVAILABLE. */
 bool host_post(struct host *h, struct request *request);
 
-/* Does all there is to do now. Call after host_post (wake), after a job is done, and at the time it answers:
- * when (engine clock of env mono) it must be called again at the latest, in ns from now; INT64_MAX = not before
- * something comes. */
+/* Does all there is to do now. Call after host_post (wake), after a job is done, and at the time it
+ * answers: when (engine clock of env mono) it must be called again at the latest, in ns from now;
+ * INT64_MAX = not before something comes. */
 int64_t host_turn(struct host *h);
 
-/* Refuses new work from now on (E_UNAVAILABLE), finishes what is in the queue, archives everything that is
- * finished. Then host_is_quiet() becomes true. */
+/* Refuses new work from now on (E_UNAVAILABLE), finishes what is in the queue, archives everything
+ * that is finished. Then host_is_quiet() becomes true. */
 void host_stop(struct host *h);
 bool host_is_quiet(const struct host *h);
 
 struct host_stats {
-    struct core_stats core;      /* sum of its partitions */
+    struct core_stats core; /* sum of its partitions */
     uint64_t lsn_durable;
-    uint64_t lsn_applied;        /* archived up to */
+    uint64_t lsn_applied; /* archived up to */
     uint64_t frames;
     uint64_t frame_bytes;
     uint64_t requests;
@@ -93,7 +96,7 @@ struct host_stats {
     uint64_t mem_used;
     uint64_t journal_bytes;
     bool is_disk_full;
-    int64_t recovery_ns;         /* how long host_open took */
+    int64_t recovery_ns; /* how long host_open took */
     uint64_t recovered_frames;
 };
 void host_stats(const struct host *h, struct host_stats *out);

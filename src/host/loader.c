@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See loader.h. The order in which a finished job is used: loads first (they let parked requests go on), then
- * looks, sleepers and the list, each against the memory as it is then.
+ * See loader.h. The order in which a finished job is used: loads first (they let parked requests go
+ * on), then looks, sleepers and the list, each against the memory as it is then.
  */
 #include "host/loader.h"
 
@@ -10,8 +10,8 @@
 #include "host/state.h"
 
 #define READ_ARENA_CHUNK_SIZE ((size_t)64 << 10)
-#define DUE_NOW_MS 1000          /* how far a sweep looks ahead when memory is tight */
-#define DUE_RETRY_NS NS_PER_S    /* after a failure */
+#define DUE_NOW_MS 1000       /* how far a sweep looks ahead when memory is tight */
+#define DUE_RETRY_NS NS_PER_S /* after a failure */
 
 static void run(struct job *job);
 static void done(struct job *job);
@@ -161,18 +161,18 @@ static void run(struct job *base)
 
     for (uint32_t i = 0; i < job->loads_n; i++) {
         struct load *load = job->loads[i];
-        load->status = archive_get(job->archive, key_of(load->node.key), true, &job->arena,
-                                   &load->row);
+        load->status =
+            archive_get(job->archive, key_of(load->node.key), true, &job->arena, &load->row);
     }
     for (uint32_t i = 0; i < job->looks_n; i++) {
         struct look *look = &job->looks[i];
-        look->status = archive_get(job->archive, key_of(look->request->key), true, &job->arena,
-                                   &look->row);
+        look->status =
+            archive_get(job->archive, key_of(look->request->key), true, &job->arena, &look->row);
     }
     if (job->has_due) {
-        job->due_status = archive_due(job->archive, job->due_before_ms,
-                                      job->has_due_after ? &job->due_after : NULL, READ_DUE_N,
-                                      keep_due, job);
+        job->due_status =
+            archive_due(job->archive, job->due_before_ms,
+                        job->has_due_after ? &job->due_after : NULL, READ_DUE_N, keep_due, job);
     }
     if (job->query != NULL) queries_read(job->query, job->archive);
 }
@@ -203,7 +203,8 @@ int64_t loader_wake_ns(const struct host *h)
     return at_ns > l->due_retry_ns ? at_ns : l->due_retry_ns;
 }
 
-/* Decides whether this job reads a page of sleepers. A sweep reads page after page up to one target. */
+/* Decides whether this job reads a page of sleepers. A sweep reads page after page up to one
+ * target. */
 static void prepare_due(struct host *h)
 {
     struct loader *l = &h->loader;

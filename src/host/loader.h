@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the host reads from the archive, beside everything else: instances that a request or message needs in
- * memory (loads), instances that somebody only wants to see, sleepers whose time comes near, and one page of a
- * list. All of it goes in one job at a time; what comes meanwhile is in the next one.
+ * What the host reads from the archive, beside everything else: instances that a request or message
+ * needs in memory (loads), instances that somebody only wants to see, sleepers whose time comes
+ * near, and one page of a list. All of it goes in one job at a time; what comes meanwhile is in the
+ * next one.
  *
- * The archive is read while the host goes on, so what was read may be old when it arrives. Two facts make it
- * safe: an instance that is not in memory changes only through a load, and loads are made here alone; and what
- * left memory while the job was under way is remembered (`left`), and its rows in the answer do not count.
+ * The archive is read while the host goes on, so what was read may be old when it arrives. Two
+ * facts make it safe: an instance that is not in memory changes only through a load, and loads are
+ * made here alone; and what left memory while the job was under way is remembered (`left`), and its
+ * rows in the answer do not count.
  */
 #ifndef HOST_LOADER_H
 #define HOST_LOADER_H
@@ -49,7 +51,8 @@ struct due_row {
     struct archive_row row; /* in the job's arena; hub, id, partition, wake and snapshot only */
 };
 
-/* The job: written by the host before it is submitted, by the lane while it runs, read by the host after. */
+/* The job: written by the host before it is submitted, by the lane while it runs, read by the host
+ * after. */
 struct read_job {
     struct job job;
     struct archive *archive;
@@ -78,13 +81,13 @@ struct loader {
     struct read_job job;
     bool is_under_way; /* from submission until its answer was used */
     bool is_done;
-    struct filter left; /* hashes of what left memory while the job is under way */
+    struct filter left;            /* hashes of what left memory while the job is under way */
     uint64_t absent[READ_LOADS_N]; /* hashes of keys that the archive was found not to have */
     uint32_t absent_n;             /* forgotten when the archive changes */
     /* Every row with wake_ms <= covered_ms is in memory. */
     int64_t covered_ms;
-    int64_t due_target_ms;   /* while the pages of one sweep are read */
-    struct buffer due_key;   /* hub and id of the last row of the previous page */
+    int64_t due_target_ms; /* while the pages of one sweep are read */
+    struct buffer due_key; /* hub and id of the last row of the previous page */
     int64_t due_retry_ns;
     uint64_t loaded;
 };
@@ -95,8 +98,8 @@ void loader_release(struct host *h);
 
 /* The instance is in memory, or certainly nowhere: an input that names it may be stepped. */
 bool loader_is_at_hand(const struct host *h, uint32_t index, struct bytes key);
-/* Brings it into memory; the request (NULL: nobody) goes on (request_run) when it is there. E_UNAVAILABLE (too
- * many wait), E_NOMEM: the request is still the caller's. */
+/* Brings it into memory; the request (NULL: nobody) goes on (request_run) when it is there.
+ * E_UNAVAILABLE (too many wait), E_NOMEM: the request is still the caller's. */
 enum status loader_load(struct host *h, uint32_t index, struct bytes key, struct request *request);
 /* Reads it without loading it, for GET, HISTORY and WAIT. */
 void loader_look(struct host *h, struct request *request);

@@ -24,7 +24,10 @@ enum status messages_init(struct host *h)
     return OK;
 }
 
-static struct parcel *parcel_of(struct list *node) { return container_of(node, struct parcel, node); }
+static struct parcel *parcel_of(struct list *node)
+{
+    return container_of(node, struct parcel, node);
+}
 
 static void parcel_free(struct host *h, struct parcel *p)
 {
@@ -72,8 +75,8 @@ static struct bytes keep_bytes(uint8_t **at, struct bytes value)
 static bool parcel_keep(struct host *h, uint32_t index, const struct message *message)
 {
     struct messages *m = &h->messages;
-    size_t size = sizeof(struct parcel) + message->target.len + message->execution.len +
-                  message->event.len;
+    size_t size =
+        sizeof(struct parcel) + message->target.len + message->execution.len + message->event.len;
 
     if (m->parcels_n >= PARCELS_N_MAX || m->parcels_size + size > PARCELS_SIZE_MAX) return false;
     struct parcel *p = mem_take_zero(&h->own, size);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Messages between partitions, on the side of the receiver. A core takes the messages of another one only in
- * the order of their numbers; so when the target of one must first be loaded, those after it wait behind it
- * in the partition's line, while their own targets are loaded already. What finds no room is dropped: the
- * sender's core sends it again until it is acknowledged.
+ * Messages between partitions, on the side of the receiver. A core takes the messages of another
+ * one only in the order of their numbers; so when the target of one must first be loaded, those
+ * after it wait behind it in the partition's line, while their own targets are loaded already. What
+ * finds no room is dropped: the sender's core sends it again until it is acknowledged.
  */
 #ifndef HOST_MESSAGES_H
 #define HOST_MESSAGES_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The tree is a list of keys that grows while it is walked: children are appended behind their parent. While
- * one must be loaded the request is parked with it, and goes on here afterwards.
+ * The tree is a list of keys that grows while it is walked: children are appended behind their
+ * parent. While one must be loaded the request is parked with it, and goes on here afterwards.
  */
 #include "host/purge.h"
 
@@ -54,8 +54,10 @@ static enum status add_key(struct purge *p, struct bytes hub, struct bytes id)
     if (map_find(&p->seen, k->node.key) != NULL) return OK;
     if (p->n >= PURGE_N_MAX) return E_LIMIT;
     map_insert(&p->seen, &k->node);
-    if (p->last == NULL) p->first = p->at = k;
-    else p->last->next = k;
+    if (p->last == NULL)
+        p->first = p->at = k;
+    else
+        p->last->next = k;
     if (p->at == NULL) p->at = k;
     p->last = k;
     p->n++;
@@ -77,7 +79,8 @@ static enum status add_children(struct host *h, struct purge *p, struct bytes ke
     return status;
 }
 
-/* Walks on. OK: all of the tree was in memory when it was looked at. E_BUSY: the request is parked. */
+/* Walks on. OK: all of the tree was in memory when it was looked at. E_BUSY: the request is
+ * parked. */
 static enum status walk(struct host *h, struct request *request, struct purge *p)
 {
     struct instance_view view;
@@ -131,7 +134,8 @@ static void purge_all(struct host *h, struct request *request, struct purge *p)
     }
     purge_give_up(h, request);
     if (status != OK) {
-        /* What was purged before memory ran out stays purged: whoever asks again purges the rest. */
+        /* What was purged before memory ran out stays purged: whoever asks again purges the
+         * rest. */
         request_refuse(h, request, status, "out of memory");
         return;
     }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Purge with all descendants: first the whole tree is walked and brought into memory, then, when every one of
- * them has ended, all are purged in one batch: all or none. A descendant that is missing is no error.
+ * Purge with all descendants: first the whole tree is walked and brought into memory, then, when
+ * every one of them has ended, all are purged in one batch: all or none. A descendant that is
+ * missing is no error.
  */
 #ifndef HOST_PURGE_H
 #define HOST_PURGE_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See queries.h. What memory has counts only up to the last row that was read from the archive, because the
- * archive may have something in between: it is on the next page. So a page may be shorter than its limit; when
- * it would be empty, the archive is read on.
+ * See queries.h. What memory has counts only up to the last row that was read from the archive,
+ * because the archive may have something in between: it is on the next page. So a page may be
+ * shorter than its limit; when it would be empty, the archive is read on.
  */
 #include "host/queries.h"
 
@@ -130,7 +130,8 @@ void queries_read(struct query *q, struct archive *archive)
 
 /* ---- merging ---- */
 
-/* Candidates in order. Holds not much more than a page needs, by sorting and cutting when it is full. */
+/* Candidates in order. Holds not much more than a page needs, by sorting and cutting when it is
+ * full. */
 struct page {
     const struct candidate **items;
     size_t n;
@@ -278,22 +279,32 @@ void queries_merge(struct host *h)
 
 /* ---- what leaves memory meanwhile ---- */
 
-void queries_keep(struct host *h, const struct instance_view *view)
+struct candidate *queries_keep(struct host *h, const struct instance_view *view)
 {
     struct query *q = &h->queries.query;
 
-    if (!h->loader.is_under_way || h->loader.job.query == NULL || q->is_void) return;
-    if (!view_matches(view, &q->archive_query)) return;
+    if (!h->loader.is_under_way || h->loader.job.query == NULL || q->is_void) return NULL;
+    if (!view_matches(view, &q->archive_query)) return NULL;
     struct candidate *c = arena_alloc_zero(&q->arena, sizeof *c);
     if (c == NULL || q->arena.size > LEFT_SIZE_MAX ||
         view_copy(view, q->request->query.want_payloads, &q->arena, &c->view) != OK) {
         q->is_void = true;
-        return;
+        return NULL;
     }
     c->time_ms = view_time_ms(view, q->archive_query.by_completion);
     c->id = key_id(c->view.key);
     c->next = q->left;
     q->left = c;
+    return c;
+}
+
+void queries_keep_not(struct host *h, struct candidate *kept)
+{
+    struct query *q = &h->queries.query;
+
+    if (kept == NULL) return;
+    assert(q->left == kept);
+    q->left = kept->next;
 }
 
 bool queries_is_quiet(const struct host *h)

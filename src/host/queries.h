@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Lists. A page is what memory has, merged with what the archive has and memory has not, in the order of
- * (time, id). One list is read at a time; the others wait.
+ * Lists. A page is what memory has, merged with what the archive has and memory has not, in the
+ * order of (time, id). One list is read at a time; the others wait.
  *
- * Why an instance that matches during the whole scan appears exactly once: the order is by times that never
- * change, the next page begins after the last row of this one, and at the moment of the merge every instance is
- * in memory, or left memory while the archive was read (then its last view was kept), or was in the archive
- * when that was read.
+ * Why an instance that matches during the whole scan appears exactly once: the order is by times
+ * that never change, the next page begins after the last row of this one, and at the moment of the
+ * merge every instance is in memory, or left memory while the archive was read (then its last view
+ * was kept), or was in the archive when that was read.
  */
 #ifndef HOST_QUERIES_H
 #define HOST_QUERIES_H
@@ -26,7 +26,7 @@ struct candidate {
 };
 
 struct query {
-    struct request *request; /* NULL: no list is being read */
+    struct request *request;            /* NULL: no list is being read */
     struct archive_query archive_query; /* its position moves on as the archive is read */
     uint32_t limit;
     /* The lane's, while the job is under way. */
@@ -38,7 +38,7 @@ struct query {
     enum status status;
     /* The host's. */
     struct arena arena;
-    struct candidate *left; /* matching ones that may have left memory meanwhile */
+    struct candidate *left; /* matching ones that left memory meanwhile */
     bool is_void;           /* more than could be kept */
     struct buffer position; /* id of archive_query.after_id, once it has moved */
 };
@@ -57,8 +57,11 @@ struct query *queries_begin(struct host *h);
 void queries_read(struct query *q, struct archive *archive);
 /* The archive was read: answers, or goes on reading. */
 void queries_merge(struct host *h);
-/* It may leave memory now, perhaps while the archive is being read. */
-void queries_keep(struct host *h, const struct instance_view *view);
+/* It may leave memory now, perhaps while the archive is being read. NULL when no list needs it. */
+struct candidate *queries_keep(struct host *h, const struct instance_view *view);
+/* It has not left: memory has it, and it may leave later with another view. kept: the last one, or
+ * NULL. */
+void queries_keep_not(struct host *h, struct candidate *kept);
 bool queries_is_quiet(const struct host *h);
 void queries_give_up(struct host *h, struct list *to);
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From the disk to where the host was: the partitions' own state and the filter from the archive, then the
- * frames that the archive may not have, record by record, then the sleepers whose time is near.
+ * From the disk to where the host was: the partitions' own state and the filter from the archive,
+ * then the frames that the archive may not have, record by record, then the sleepers whose time is
+ * near.
  *
- * The archive may be newer than its position says, for some instances: records that a row already has are
- * skipped by their number. A row is read at most twice: first without its snapshot, to learn its number; and
- * completely, when a record is newer. A record of an instance that neither memory nor archive has belongs to
- * one that was purged, and removed from the archive, before the journal forgot it: skipped too, unless it is
- * the one that creates it.
+ * The archive may be newer than its position says, for some instances: records that a row already
+ * has are skipped by their number. A row is read at most twice: first without its snapshot, to
+ * learn its number; and completely, when a record is newer. A record of an instance that neither
+ * memory nor archive has belongs to one that was purged, and removed from the archive, before the
+ * journal forgot it: skipped too, unless it is the one that creates it.
  */
 #include "base/log.h"
 #include "host/rows.h"
@@ -40,10 +41,11 @@ struct recovery {
 
 static enum status damaged(struct recovery *r, const char *what)
 {
-    (void)snprintf(r->damage, r->damage_size,
-                   "journal frame %llu is intact and %s: it was written by a program with an error, "
-                   "or by another version; keep the data directory and restore a backup",
-                   (unsigned long long)r->lsn, what);
+    (void)snprintf(
+        r->damage, r->damage_size,
+        "journal frame %llu is intact and %s: it was written by a program with an error, "
+        "or by another version; keep the data directory and restore a backup",
+        (unsigned long long)r->lsn, what);
     return E_CORRUPT;
 }
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is asked of a host: by clients (the public verbs), by workers (answers), by other shards (messages).
+ * What is asked of a host: by clients (the public verbs), by workers (answers), by other shards
+ * (messages).
  *
- * A request belongs to who made it. From host_post() until done() it must stay as it is, with everything it
- * borrows. done() is called exactly once, on the host's thread, after everything the answer stands on is
- * durable. The answer's bytes are borrowed during done().
+ * A request belongs to who made it. From host_post() until done() it must stay as it is, with
+ * everything it borrows. done() is called exactly once, on the host's thread, after everything the
+ * answer stands on is durable. The answer's bytes are borrowed during done().
  */
 #ifndef HOST_REQUEST_H
 #define HOST_REQUEST_H
@@ -64,9 +65,10 @@ struct request_query {
     bool has_after;
     int64_t after_ms;
     struct bytes after_id;
-    uint32_t limit;        /* 1 to QUERY_LIMIT_MAX; clamped */
-    bool want_payloads;    /* input, output, failure, custom status, and all else that a view has; without, an
-                              archived one has no version, tags and execution id, and times in whole ms */
+    uint32_t limit; /* 1 to QUERY_LIMIT_MAX; clamped */
+    /* Input, output, failure, custom status, and all else that a view has. Without: an archived one
+     * has no version, tags and execution id either, and its times are in whole milliseconds. */
+    bool want_payloads;
 };
 #define QUERY_LIMIT_MAX 1000u
 
@@ -76,23 +78,23 @@ struct request {
     request_done_fn *done;
     void *user;
 
-    struct bytes key; /* of the instance; for TURN_DONE, TASK_DONE, ABANDON, RENEW that of the reference */
+    struct bytes key; /* of the instance; of worker's answers that of the reference */
     union {
-        struct input_start start;            /* its key is ignored */
-        struct {                             /* RAISE, TERMINATE, SUSPEND, RESUME, REWIND, PURGE, RESUBMIT */
+        struct input_start start; /* its key is ignored */
+        struct {                  /* RAISE, TERMINATE, SUSPEND, RESUME, REWIND, PURGE, RESUBMIT */
             struct bytes name;
             struct maybe data;
-            bool recurse;                    /* TERMINATE, PURGE */
+            bool recurse; /* TERMINATE, PURGE */
             int32_t task_id;
         } client;
         struct input_worker_done worker_done; /* TURN_DONE, TASK_DONE */
-        struct {                             /* ABANDON, RENEW */
+        struct {                              /* ABANDON, RENEW */
             struct work_ref ref;
             bool is_lost;
             struct bytes reason;
             int64_t extend_ms;
         } lease;
-        struct {                             /* MESSAGE, ACK: from another shard */
+        struct { /* MESSAGE, ACK: from another shard */
             uint32_t from;
             uint32_t to;
             uint64_t seq;
@@ -101,27 +103,27 @@ struct request {
             struct bytes event;
         } message;
         struct {
-            bool until_finished;             /* WAIT: else until started */
+            bool until_finished; /* WAIT: else until started */
         } wait;
         struct request_query query;
-        struct {                             /* WORKER_*: the worker is the requester's, see dispatcher.h */
+        struct { /* WORKER_*: the worker is the requester's, see dispatcher.h */
             struct worker *worker;
-            uint32_t turns;                  /* CREDIT: so many more may be given */
+            uint32_t turns; /* CREDIT: so many more may be given */
             uint32_t tasks;
         } worker;
-        struct host_stats *stats;            /* STATS: filled in before done() */
+        struct host_stats *stats; /* STATS: filled in before done() */
     };
 
     /* ---- the answer ---- */
     enum status status;
-    char text[200];                    /* for people; "" when there is nothing to add */
+    char text[200];                          /* for people; "" when there is nothing to add */
     uint8_t execution_id[EXECUTION_ID_SIZE]; /* START, RESTART */
-    const struct instance_view *view;  /* GET, WAIT: NULL when there is no such instance */
-    struct bytes events;               /* HISTORY: strings of events */
-    const struct instance_view *rows;  /* QUERY; may be fewer than the limit, but not none, with has_more */
+    const struct instance_view *view;        /* GET, WAIT: NULL when there is no such instance */
+    struct bytes events;                     /* HISTORY: strings of events */
+    const struct instance_view *rows;        /* QUERY */
     size_t rows_n;
-    bool has_more;                     /* QUERY: ask again after the last row */
-    uint32_t purged_n;                 /* PURGE, with recurse all of the tree */
+    bool has_more; /* QUERY: ask again after the last row; there is one, perhaps fewer than limit */
+    uint32_t purged_n; /* PURGE, with recurse all of the tree */
 
     /* ---- the host's own, from post to done ---- */
     uint64_t number;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From a request to an input, or to an answer. What an input names must be in memory or certainly nowhere;
- * else the request is parked with the loader and comes here again.
+ * From a request to an input, or to an answer. What an input names must be in memory or certainly
+ * nowhere; else the request is parked with the loader and comes here again.
  */
 #include "host/rows.h"
 #include "host/state.h"
@@ -39,8 +39,8 @@ static void answer_now(struct host *h, struct request *request, enum status stat
 
 /* ---- back-pressure ---- */
 
-/* What makes the engine grow is refused when it is full; everything that makes it shrink goes on. True when
- * it was refused. */
+/* What makes the engine grow is refused when it is full; everything that makes it shrink goes on.
+ * True when it was refused. */
 static bool refuse_growth(struct host *h, struct request *request)
 {
     if (request->kind != REQUEST_START && request->kind != REQUEST_RAISE) return false;
@@ -104,8 +104,8 @@ static void input_of(const struct request *request, struct input *in)
         in->start = request->start;
         in->start.key = request->key;
     } else if (request->kind == REQUEST_TURN_DONE || request->kind == REQUEST_TASK_DONE) {
-        in->kind = request->kind == REQUEST_TURN_DONE ? INPUT_WORKER_TURN_DONE
-                                                      : INPUT_WORKER_TASK_DONE;
+        in->kind =
+            request->kind == REQUEST_TURN_DONE ? INPUT_WORKER_TURN_DONE : INPUT_WORKER_TASK_DONE;
         in->done = request->worker_done;
         in->done.key = request->key;
     } else if (request->kind == REQUEST_ABANDON || request->kind == REQUEST_RENEW) {
@@ -115,9 +115,8 @@ static void input_of(const struct request *request, struct input *in)
     }
 }
 
-static void run_step(struct host *h, struct request *request)
+static void run_step(struct host *h, struct request *request, uint32_t index)
 {
-    uint32_t index = host_index_of(h, request->key);
     struct input in = {0};
 
     if (!loader_is_at_hand(h, index, request->key)) {
@@ -235,14 +234,15 @@ static void see_hot(struct host *h, struct request *request, uint32_t index,
     }
 }
 
-static void run_read(struct host *h, struct request *request)
+static void run_read(struct host *h, struct request *request, uint32_t index)
 {
-    uint32_t index = host_index_of(h, request->key);
     struct instance_view view;
 
     if (core_view(h->cores[index], request->key, &view)) {
-        if (view.is_purged) answer_unknown(h, request);
-        else see_hot(h, request, index, &view);
+        if (view.is_purged)
+            answer_unknown(h, request);
+        else
+            see_hot(h, request, index, &view);
     } else if (!filter_has(&h->filter, key_hash(request->key))) {
         answer_unknown(h, request);
     } else {
@@ -286,8 +286,10 @@ void requests_notify(struct host *h, uint32_t index, struct bytes key)
     struct list *node;
     while ((node = list_pop_front(&over)) != NULL) {
         struct request *request = container_of(node, struct request, node);
-        if (is_there) answer_view(h, request, &view);
-        else answer_unknown(h, request);
+        if (is_there)
+            answer_view(h, request, &view);
+        else
+            answer_unknown(h, request);
     }
 }
 
@@ -303,37 +305,43 @@ static void run_worker(struct host *h, struct request *request)
     } else if (request->kind == REQUEST_WORKER_DETACH) {
         status = dispatcher_detach(&h->dispatcher, worker);
     } else {
-        status = dispatcher_credit(&h->dispatcher, worker, request->worker.turns,
-                                   request->worker.tasks);
+        status =
+            dispatcher_credit(&h->dispatcher, worker, request->worker.turns, request->worker.tasks);
     }
     answer_now(h, request, status);
 }
 
 /* ---- all of them ---- */
 
-/* False, and refused, when the request names no instance that could be here. */
-static bool check_key(struct host *h, struct request *request)
+/* The index of its instance's partition. False, and refused, when it names none that could be
+ * here. */
+static bool find_index(struct host *h, struct request *request, uint32_t *index)
 {
-    if (!key_is_complete(request->key) ||
-        request->key.len > LIMIT_HUB_SIZE + 1 + LIMIT_ID_SIZE) {
+    if (!key_is_complete(request->key) || request->key.len > LIMIT_HUB_SIZE + 1 + LIMIT_ID_SIZE) {
         request_refuse(h, request, E_INVALID,
                        "the instance's hub and id must not be empty or longer than 64 and 256");
         return false;
     }
-    if (!host_has_partition(h, partition_of(request->key, h->options.partitions_n))) {
+    uint32_t partition = partition_of(request->key, h->options.partitions_n);
+    if (!host_has_partition(h, partition)) {
         request_refuse(h, request, E_INVALID, "the instance belongs to another shard");
         return false;
     }
+    *index = host_index(h, partition);
     return true;
 }
 
 void request_run(struct host *h, struct request *request)
 {
+    uint32_t index;
+
     switch (request->kind) {
     case REQUEST_PURGE:
-        if (!check_key(h, request)) return;
-        if (request->client.recurse) purge_run(h, request);
-        else run_step(h, request);
+        if (!find_index(h, request, &index)) return;
+        if (request->client.recurse)
+            purge_run(h, request);
+        else
+            run_step(h, request, index);
         return;
     case REQUEST_START:
     case REQUEST_RAISE:
@@ -347,15 +355,15 @@ void request_run(struct host *h, struct request *request)
     case REQUEST_TASK_DONE:
     case REQUEST_ABANDON:
     case REQUEST_RENEW:
-        if (check_key(h, request)) run_step(h, request);
+        if (find_index(h, request, &index)) run_step(h, request, index);
         return;
     case REQUEST_GET:
     case REQUEST_HISTORY:
     case REQUEST_WAIT:
-        if (check_key(h, request)) run_read(h, request);
+        if (find_index(h, request, &index)) run_read(h, request, index);
         return;
     case REQUEST_MESSAGE:
-        if (check_key(h, request)) run_message(h, request);
+        if (find_index(h, request, &index)) run_message(h, request);
         return;
     case REQUEST_ACK: run_message(h, request); return;
     case REQUEST_QUERY: queries_add(h, request); return;

@@ -189,7 +189,8 @@ enum status view_copy(const struct instance_view *view, bool with_payloads, stru
     }
     bool is_done = copy_bytes(&copy.key, arena) && copy_bytes(&copy.name, arena) &&
                    copy_bytes(&copy.version.value, arena) && copy_bytes(&copy.input.value, arena) &&
-                   copy_bytes(&copy.output.value, arena) && copy_bytes(&copy.failure.value, arena) &&
+                   copy_bytes(&copy.output.value, arena) &&
+                   copy_bytes(&copy.failure.value, arena) &&
                    copy_bytes(&copy.custom_status.value, arena) &&
                    copy_bytes(&copy.parent_id, arena) && copy_bytes(&copy.tags, arena);
     if (!is_done) return E_NOMEM;

@@ -2,8 +2,8 @@
  *
  * A host from inside. Private to host/; everybody else sees host.h.
  *
- * Memory: what the cores take while stepping (instances, records, effects) comes from options.mem, whose use
- * is what hot_bytes_max bounds; everything else from `own`.
+ * Memory: what the cores take while stepping (instances, records, effects) comes from options.mem,
+ * whose use is what hot_bytes_max bounds; everything else from `own`.
  */
 #ifndef HOST_STATE_H
 #define HOST_STATE_H
@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/queue.h"
+#include "base/rng.h"
 #include "host/archiver.h"
 #include "host/batch.h"
 #include "host/filter.h"
@@ -22,8 +23,6 @@
 #include "host/waiters.h"
 
 #include <stdatomic.h>
-
-#define RANDOM_POOL_N 256u
 
 struct commit {
     struct job job;
@@ -52,8 +51,7 @@ struct host {
     uint32_t epoch;
     struct clock clock;
     int64_t now_ns; /* of this turn */
-    uint64_t random_pool[RANDOM_POOL_N];
-    uint32_t random_left;
+    struct rng rng; /* seeded by env: ids must be unlike each other, not secret */
 
     struct queue posted;         /* from any thread */
     atomic_bool is_wake_pending; /* somebody has posted since the queue was last taken */
@@ -117,12 +115,13 @@ static inline bool host_view(const struct host *h, uint32_t index, struct bytes 
 size_t host_hot_bytes(const struct host *h);
 /* No more steps into the open batch before it is on its way. */
 bool host_is_full(const struct host *h);
-/* The store has failed, or memory for something that must not be forgotten: the end of this process. */
+/* The store has failed, or memory for something that must not be forgotten: the end of this
+ * process. */
 void host_fatal(struct host *h, enum status status, const char *what);
 
 /* ---- step.c ---- */
-/* Steps a core within the open batch. Fills in time, LSN and randomness. request: the one that is answered by
- * this step, or NULL. E_NOMEM: nothing has changed. */
+/* Steps a core within the open batch. Fills in time, LSN and randomness. request: the one that is
+ * answered by this step, or NULL. E_NOMEM: nothing has changed. */
 enum status host_step(struct host *h, uint32_t index, struct input *in, struct request *request);
 /* After something else than a step has given effects to the open batch: core_load, core_resume. */
 void host_collect(struct host *h, uint32_t index, struct request *request);
@@ -130,8 +129,8 @@ void host_collect(struct host *h, uint32_t index, struct request *request);
 void host_dispatch(struct host *h);
 /* Timers, leases and resends that are due. */
 void host_tick(struct host *h);
-/* Brings the clock of every core up to now: a core that had nothing to do does not know how late it is. Before it
- * is asked what may leave memory. False without memory. */
+/* Brings the clock of every core up to now: a core that had nothing to do does not know how late it
+ * is. Before it is asked what may leave memory. False without memory. */
 bool host_tell_time(struct host *h);
 
 /* ---- requests.c ---- */
@@ -143,7 +142,8 @@ void request_answer(struct host *h, struct request *request);
 __attribute__((format(printf, 4, 5))) void request_refuse(struct host *h, struct request *request,
                                                           enum status status, const char *format,
                                                           ...);
-/* Answers a GET, HISTORY or WAIT from what was read of the archive; snapshot borrowed during the call. */
+/* Answers a GET, HISTORY or WAIT from what was read of the archive; snapshot borrowed during the
+ * call. */
 void request_see(struct host *h, struct request *request, struct bytes snapshot);
 /* The status of an instance has changed in this step: wakes who waits for it. */
 void requests_notify(struct host *h, uint32_t index, struct bytes key);
@@ -151,8 +151,8 @@ void requests_notify(struct host *h, uint32_t index, struct bytes key);
 /* ---- commit.c ---- */
 /* After the job: the batch is durable and released, or tried again later. */
 void commit_finish(struct host *h);
-/* Sends the open batch on its way, or releases it when it has no records. True when something was released,
- * which may have brought new work. */
+/* Sends the open batch on its way, or releases it when it has no records. True when something was
+ * released, which may have brought new work. */
 bool commit_turn(struct host *h);
 /* Answers what stands on nothing durable. */
 void commit_release_refused(struct host *h);

@@ -1,23 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Steps of the cores, and what becomes of their effects. Three kinds never leave the process and are used at
- * once: READY goes to the dispatcher, REPLY completes the request that is being stepped, STATUS completes the
- * requests that waited for it; the answers then wait in the batch. All others wait in the batch as they are.
+ * Steps of the cores, and what becomes of their effects. Three kinds never leave the process and
+ * are used at once: READY goes to the dispatcher, REPLY completes the request that is being
+ * stepped, STATUS completes the requests that waited for it; the answers then wait in the batch.
+ * All others wait in the batch as they are.
  */
 #include "host/state.h"
 
 #define TICKS_N_MAX 64u /* of one partition in one turn; the next turn goes on */
 #define TICK_RETRY_NS (100 * NS_PER_MS)
-
-static void random_pair(struct host *h, uint64_t out[2])
-{
-    if (h->random_left < 2) {
-        h->env->ops->random(h->env, h->random_pool, sizeof h->random_pool);
-        h->random_left = RANDOM_POOL_N;
-    }
-    out[0] = h->random_pool[--h->random_left];
-    out[1] = h->random_pool[--h->random_left];
-}
 
 static void take_reply(struct host *h, const struct effect *effect, struct request *request)
 {
@@ -75,7 +66,8 @@ enum status host_step(struct host *h, uint32_t index, struct input *in, struct r
     if (!batch_section(b, host_partition(h, index))) return E_NOMEM;
     in->now_ns = h->now_ns;
     in->lsn = b->lsn;
-    random_pair(h, in->random);
+    in->random[0] = rng_u64(&h->rng);
+    in->random[1] = rng_u64(&h->rng);
     in->request = request == NULL ? 0 : ++h->steps_n;
     if (request != NULL) request->number = in->request;
 

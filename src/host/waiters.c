@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One entry for each instance that somebody waits for. Its key is borrowed from its first request, which
- * stays as it is until it is answered; when that one leaves before the others, the key is theirs.
+ * One entry for each instance that somebody waits for. Its key is borrowed from its first request,
+ * which stays as it is until it is answered; when that one leaves before the others, the key is
+ * theirs.
  */
 #include "host/waiters.h"
 

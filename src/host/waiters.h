@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Requests that wait for an instance to start or to finish, by instance. They leave when it does, whatever
- * its state was when they came: who adds one has looked first, on the same thread.
+ * Requests that wait for an instance to start or to finish, by instance. They leave when it does,
+ * whatever its state was when they came: who adds one has looked first, on the same thread.
  */
 #ifndef HOST_WAITERS_H
 #define HOST_WAITERS_H

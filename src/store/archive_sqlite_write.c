@@ -94,8 +94,8 @@ enum status archive_rollback(struct archive_sqlite *s, enum status cause)
     /* SQLite has already rolled back by itself after some errors. */
     if (!sqlite3_get_autocommit(w->db.connection) && db_execute(&w->db, "ROLLBACK") != OK)
         w->is_failed = true;
-    /* A COMMIT that failed may still turn out to be durable, and then refers to these blobs: the next
-     * start finds out whether they are anybody's. */
+    /* A COMMIT that failed may still turn out to be durable, and then refers to these blobs: the
+     * next start finds out whether they are anybody's. */
     if (!w->is_failed) blob_writer_rewind(&w->blobs);
     forget_changes(w);
     w->counts = w->counts_before;

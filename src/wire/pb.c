@@ -205,14 +205,35 @@ void pb_put_string_value(struct buffer *b, uint32_t number, struct bytes value, 
     pb_put_bytes(b, 1, value);
 }
 
+static uint8_t *varint_store(uint8_t *at, uint64_t value)
+{
+    while (value >= 0x80) {
+        *at++ = (uint8_t)(value | 0x80);
+        value >>= 7;
+    }
+    *at++ = (uint8_t)value;
+    return at;
+}
+
+/* By hand: every event has one. At most 17 bytes, so that the length is one byte. */
 void pb_put_timestamp_parts(struct buffer *b, uint32_t number, int64_t seconds, int32_t nanos)
 {
     assert(nanos >= 0);
     assert(nanos < PB_NANOS_PER_SECOND);
-    const struct pb_mark mark = pb_begin(b, number, 0);
-    pb_put_plain_varint(b, 1, (uint64_t)seconds);
-    pb_put_plain_int32(b, 2, nanos);
-    pb_end(b, mark);
+    tag_put(b, number, PB_LEN);
+    if (!buffer_reserve(b, 1 + 1 + VARINT_SIZE_MAX + 1 + PREFIX_SIZE_MAX)) return;
+    uint8_t *const length = b->ptr + b->len;
+    uint8_t *at = length + 1;
+    if (seconds != 0) {
+        *at++ = 1 << 3 | PB_VARINT;
+        at = varint_store(at, (uint64_t)seconds);
+    }
+    if (nanos != 0) {
+        *at++ = 2 << 3 | PB_VARINT;
+        at = varint_store(at, (uint64_t)nanos);
+    }
+    *length = (uint8_t)(at - length - 1);
+    b->len = (size_t)(at - b->ptr);
 }
 
 void pb_put_timestamp(struct buffer *b, uint32_t number, int64_t ns)

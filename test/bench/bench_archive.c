@@ -323,10 +323,10 @@ static enum status count_hash(void *user, uint64_t hash)
 static void bench_hashes(struct bench *bench)
 {
     uint64_t odd_n = 0;
-    int64_t before_ns = clock_mono_ns();
+    int64_t before_ns = clock_cpu_ns();
 
     check(archive_hashes(bench->archive, count_hash, &odd_n), "hashes");
-    printf("  \"hashes_ms\": %.1f,\n", ms(clock_mono_ns() - before_ns));
+    printf("  \"hashes_cpu_ms\": %.1f,\n", ms(clock_cpu_ns() - before_ns));
     assert(bench->rows_n < 1000 || odd_n > bench->rows_n / 3);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reads the events with the wire's reader, not with the core's codec, so that the two check each other.
+ * Reads the events with the wire's reader, not with the core's codec, so that the two check each
+ * other.
  */
 #include "test/lib/history_text.h"
 
@@ -47,19 +48,32 @@ struct field_shape {
 };
 
 static const struct field_shape shapes[] = {
-    {EVENT_EXECUTION_STARTED, 1, SHAPE_TEXT},     {EVENT_EXECUTION_STARTED, 3, SHAPE_VALUE},
-    {EVENT_EXECUTION_COMPLETED, 1, SHAPE_STATUS}, {EVENT_EXECUTION_COMPLETED, 2, SHAPE_VALUE},
-    {EVENT_EXECUTION_COMPLETED, 3, SHAPE_FAILURE}, {EVENT_EXECUTION_TERMINATED, 1, SHAPE_VALUE},
-    {EVENT_EXECUTION_TERMINATED, 2, SHAPE_RECURSE}, {EVENT_TASK_SCHEDULED, 1, SHAPE_TEXT},
-    {EVENT_TASK_SCHEDULED, 3, SHAPE_VALUE},       {EVENT_TASK_COMPLETED, 2, SHAPE_VALUE},
-    {EVENT_TASK_FAILED, 2, SHAPE_FAILURE},        {EVENT_CHILD_CREATED, 1, SHAPE_TEXT},
-    {EVENT_CHILD_CREATED, 2, SHAPE_TEXT},         {EVENT_CHILD_CREATED, 4, SHAPE_VALUE},
-    {EVENT_CHILD_COMPLETED, 2, SHAPE_VALUE},      {EVENT_CHILD_FAILED, 2, SHAPE_FAILURE},
-    {EVENT_TIMER_CREATED, 1, SHAPE_TIME},         {EVENT_TIMER_FIRED, 1, SHAPE_TIME},
-    {EVENT_EVENT_SENT, 1, SHAPE_TEXT},            {EVENT_EVENT_SENT, 2, SHAPE_TEXT},
-    {EVENT_EVENT_SENT, 3, SHAPE_VALUE},           {EVENT_EVENT_RAISED, 1, SHAPE_TEXT},
-    {EVENT_EVENT_RAISED, 2, SHAPE_VALUE},         {EVENT_EXECUTION_SUSPENDED, 1, SHAPE_VALUE},
-    {EVENT_EXECUTION_RESUMED, 1, SHAPE_VALUE},    {EVENT_EXECUTION_REWOUND, 1, SHAPE_VALUE},
+    {EVENT_EXECUTION_STARTED, 1, SHAPE_TEXT},
+    {EVENT_EXECUTION_STARTED, 3, SHAPE_VALUE},
+    {EVENT_EXECUTION_COMPLETED, 1, SHAPE_STATUS},
+    {EVENT_EXECUTION_COMPLETED, 2, SHAPE_VALUE},
+    {EVENT_EXECUTION_COMPLETED, 3, SHAPE_FAILURE},
+    {EVENT_EXECUTION_TERMINATED, 1, SHAPE_VALUE},
+    {EVENT_EXECUTION_TERMINATED, 2, SHAPE_RECURSE},
+    {EVENT_TASK_SCHEDULED, 1, SHAPE_TEXT},
+    {EVENT_TASK_SCHEDULED, 3, SHAPE_VALUE},
+    {EVENT_TASK_COMPLETED, 2, SHAPE_VALUE},
+    {EVENT_TASK_FAILED, 2, SHAPE_FAILURE},
+    {EVENT_CHILD_CREATED, 1, SHAPE_TEXT},
+    {EVENT_CHILD_CREATED, 2, SHAPE_TEXT},
+    {EVENT_CHILD_CREATED, 4, SHAPE_VALUE},
+    {EVENT_CHILD_COMPLETED, 2, SHAPE_VALUE},
+    {EVENT_CHILD_FAILED, 2, SHAPE_FAILURE},
+    {EVENT_TIMER_CREATED, 1, SHAPE_TIME},
+    {EVENT_TIMER_FIRED, 1, SHAPE_TIME},
+    {EVENT_EVENT_SENT, 1, SHAPE_TEXT},
+    {EVENT_EVENT_SENT, 2, SHAPE_TEXT},
+    {EVENT_EVENT_SENT, 3, SHAPE_VALUE},
+    {EVENT_EVENT_RAISED, 1, SHAPE_TEXT},
+    {EVENT_EVENT_RAISED, 2, SHAPE_VALUE},
+    {EVENT_EXECUTION_SUSPENDED, 1, SHAPE_VALUE},
+    {EVENT_EXECUTION_RESUMED, 1, SHAPE_VALUE},
+    {EVENT_EXECUTION_REWOUND, 1, SHAPE_VALUE},
 };
 
 static void say_failure(struct buffer *out, struct bytes failure)
@@ -86,8 +100,10 @@ static void say_field(struct buffer *out, enum shape shape, const struct pb_fiel
         break;
     case SHAPE_TIME:
         assert(pb_get_timestamp(f, &seconds, &nanos));
-        if (nanos % 1000000 == 0) say(out, " at %lld%03d", (long long)seconds, nanos / 1000000);
-        else say(out, " at %lld.%09d s", (long long)seconds, nanos);
+        if (nanos % 1000000 == 0)
+            say(out, " at %lld%03d", (long long)seconds, nanos / 1000000);
+        else
+            say(out, " at %lld.%09d s", (long long)seconds, nanos);
         break;
     case SHAPE_FAILURE: say_failure(out, f->bytes); break;
     case SHAPE_STATUS:

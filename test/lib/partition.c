@@ -214,8 +214,8 @@ static enum status round_trip_one(void *user, const struct instance_view *view)
     return OK;
 }
 
-/* Through snapshots into a third core. The live one's partition snapshot would mark it clean, so the
- * shadow's is taken: it is the same. */
+/* Through snapshots into a third core. The live one's partition snapshot would mark it clean, so
+ * the shadow's is taken: it is the same. */
 static void check_snapshots(struct kit *k, uint32_t p)
 {
     struct kit_partition *part = &k->partitions[p];
@@ -335,12 +335,15 @@ static void on_effect(struct kit *k, uint32_t p, const struct effect *e)
 /* ---- the step ---- */
 
 /* With the failures of memory that the test asked for. */
-static enum status try_step(struct kit *k, struct core *c, const struct input *in, struct output *out)
+static enum status try_step(struct kit *k, struct core *c, const struct input *in,
+                            struct output *out)
 {
     uint64_t before = k->fail_at == 0 ? 0 : core_digest(c);
     k->live_mem.fail_at = k->fail_at;
     k->live_mem.fail_forever = k->fail_forever;
+    if (k->room != 0) k->live_mem.limit = k->live_mem.used + k->room;
     enum status status = core_step(c, in, out);
+    k->live_mem.limit = SIZE_MAX;
     k->fail_at = k->live_mem.fail_at;
     k->live_mem.fail_at = 0;
     if (status == OK) return OK;
@@ -644,14 +647,12 @@ struct action act_event(int32_t id, const char *target, const char *name, const 
 
 struct action act_complete(int32_t id, const char *result)
 {
-    return (struct action){.kind = ACTION_COMPLETE,
-                           .id = id,
-                           .status = STATUS_COMPLETED,
-                           .input = maybe_text(result)};
+    return (struct action){
+        .kind = ACTION_COMPLETE, .id = id, .status = STATUS_COMPLETED, .input = maybe_text(result)};
 }
 
-/* The bytes of TaskFailureDetails {1 errorType: "E", 2 errorMessage: message} in static memory, which
- * is enough for one answer. */
+/* The bytes of TaskFailureDetails {1 errorType: "E", 2 errorMessage: message} in static memory,
+ * which is enough for one answer. */
 struct action act_fail(int32_t id, const char *message)
 {
     static uint8_t details[128];
@@ -781,8 +782,10 @@ static void forget_ready(struct kit *k, uint32_t partition)
 {
     struct kit_ready **at = &k->ready;
     while (*at != NULL) {
-        if ((*at)->partition == partition) *at = (*at)->next;
-        else at = &(*at)->next;
+        if ((*at)->partition == partition)
+            *at = (*at)->next;
+        else
+            at = &(*at)->next;
     }
 }
 
@@ -813,7 +816,7 @@ void kit_crash(struct kit *k, uint32_t p)
     if (!k->is_held) kit_deliver(k);
 }
 
-#define EVICT_MAX 64
+#define EVICT_MAX 1024
 
 static void load_back(struct kit *k, uint32_t p, struct bytes snapshot)
 {
@@ -880,7 +883,10 @@ const char *kit_why(struct kit *k, const char *key)
     return text_of(k, &text);
 }
 
-const char *kit_bytes(struct kit *k, struct bytes value) { return (const char *)keep(k, value).ptr; }
+const char *kit_bytes(struct kit *k, struct bytes value)
+{
+    return (const char *)keep(k, value).ptr;
+}
 
 const char *kit_maybe(struct kit *k, struct maybe value)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A kit for tests of the core: one or several partitions under a fake clock, with seeded randomness,
- * a little network between them, and words for what clients and workers do.
+ * A kit for tests of the core: one or several partitions under a fake clock, with seeded
+ * randomness, a little network between them, and words for what clients and workers do.
  *
  * Every step is checked, whatever the test is about:
- *   - each record that the step emitted decodes and encodes to the same bytes;
- *   - a shadow core that only ever applies those records has the same digest as the live one;
- *   - core_check() holds in both;
- *   - every instance goes through snapshot and load into a third core and is the same there (unless
- *     is_thorough was switched off, where there are thousands).
+ *    - each record that the step emitted decodes and encodes to the same bytes;
+ *    - a shadow core that only ever applies those records has the same digest as the live one;
+ *    - core_check() holds in both;
+ *    - every instance goes through snapshot and load into a third core and is the same there
+ *      (unless is_thorough was switched off, where there are thousands).
  * A broken promise of these ends the process by an assertion: the kit knows nothing of the harness,
  * so that fuzz targets can use it too.
  *
@@ -93,6 +93,7 @@ struct kit {
     uint64_t fail_at;
     bool fail_forever;
     uint32_t nomem_n; /* steps that said E_NOMEM */
+    size_t room;      /* not 0: a step gets no more memory than this */
 };
 
 struct kit *kit_new(uint32_t partitions_n, uint64_t seed);
@@ -140,7 +141,8 @@ enum status kit_task_failed(struct kit *k, const struct effect_work *work, const
 /* As a worker that cannot echo tokens. */
 enum status kit_answer_plain(struct kit *k, const char *key, const struct action *actions,
                              uint32_t actions_n);
-enum status kit_task_done_plain(struct kit *k, const char *key, int32_t task_id, const char *result);
+enum status kit_task_done_plain(struct kit *k, const char *key, int32_t task_id,
+                                const char *result);
 enum status kit_abandon(struct kit *k, const struct effect_work *work, const char *reason);
 enum status kit_renew(struct kit *k, const struct effect_work *work, int64_t extend_ms);
 

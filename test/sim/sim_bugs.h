@@ -23,6 +23,7 @@
     X(purge_in_memory, "a purge removes nothing from the archive")                                 \
     X(ladder_off_by_one, "the Supervisor tries once too often")                                    \
     X(suspended_goes_on, "a suspended instance is given turns")                                    \
-    X(lost_retry, "a step that waited for its retry when it was loaded is not tried again")
+    X(lost_retry, "a step that waited for its retry when it was loaded is not tried again")  \
+    X(no_filter, "what is archived is not noted in the filter of what the archive may have")
 
 #endif

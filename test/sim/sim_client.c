@@ -272,7 +272,7 @@ static void scan_page(struct client *client)
     client->subject = NULL;
     q->hub = crowd_hub(client->hub);
     q->id_prefix = text_make(&call->parcel->arena, "c%u-", client->index);
-    q->limit = 1 + (uint32_t)rng_below(&w->rng, 30);
+    q->limit = 1 + (uint32_t)rng_below(&w->rng, 80);
     q->terminal_only = client->scan_finished_only;
     q->by_completion = client->scan_finished_only;
     if (client->scan_by_name) q->name = bytes_of_text(program_name(client->scan_program));
@@ -445,7 +445,7 @@ static void do_something(struct client *client)
         start_new(client);
         return;
     }
-    if (dice >= 97) {
+    if (dice >= 98) {
         scan_begin(client);
         return;
     }

@@ -79,12 +79,12 @@ static void print_figures(const struct world *w, double cpu_s)
         if (w->faults_n[i] > 0) kinds++;
     }
     printf("seed=%llu ok time=%.1fs events=%llu events/min=%.0f commits=%llu crashes=%llu "
-           "comparisons=%llu faults=%llu kinds=%llu hash=%016llx cpu=%.2fs\n",
+           "comparisons=%llu faults=%llu kinds=%llu moments=%llu hash=%016llx cpu=%.2fs\n",
            (unsigned long long)w->options.seed, (double)w->now_ns / 1e9,
            (unsigned long long)t->steps_n, cpu_s > 0 ? (double)t->steps_n * 60 / cpu_s : 0,
            (unsigned long long)t->frames_n, (unsigned long long)w->crashes_n,
            (unsigned long long)w->checks_n, (unsigned long long)faults, (unsigned long long)kinds,
-           (unsigned long long)t->hash, cpu_s);
+           (unsigned long long)w->moments_n, (unsigned long long)t->hash, cpu_s);
 }
 
 static void print_counters(const struct world *w)
@@ -110,8 +110,10 @@ static void print_counters(const struct world *w)
         core.late_answers += stats->core.late_answers;
         core.duplicate_messages += stats->core.duplicate_messages;
     }
-    printf("\nevicted=%llu loaded=%llu stale_answers=%llu late_answers=%llu duplicate_messages=%llu\n",
-           (unsigned long long)evicted, (unsigned long long)loaded,
+    struct host_stats last;
+    host_stats(w->nodes[0]->host, &last);
+    printf("\nmemory=%llu evicted=%llu loaded=%llu stale_answers=%llu late_answers=%llu duplicate_messages=%llu\n",
+           (unsigned long long)last.mem_used, (unsigned long long)evicted, (unsigned long long)loaded,
            (unsigned long long)core.stale_answers, (unsigned long long)core.late_answers,
            (unsigned long long)core.duplicate_messages);
 }

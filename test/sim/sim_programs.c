@@ -527,6 +527,23 @@ static void run_loop(struct script *s)
     else continue_as_new(s, text_make(s->arena, "%lld %lld", (long long)(p.n - 1), (long long)x));
 }
 
+/* Every generation begins a step and a child with the same ids; only those of the last one may answer it. */
+static void run_restless(struct script *s)
+{
+    struct plan p = plan_read(s->input);
+    struct slot *task = slot_of(s, begin_task(s, "double", text_of(s, p.x)));
+    struct bytes child_input = text_make(s->arena, "1 %lld", (long long)p.x);
+    struct slot *child = slot_of(s, begin_child(s, "sequence", BYTES_NONE, child_input));
+
+    if (p.n > 0) {
+        continue_as_new(s, text_make(s->arena, "%lld %lld", (long long)(p.n - 1), (long long)(p.x + 1)));
+        return;
+    }
+    if (!task->is_done || !child->is_done) return;
+    if (child->is_failed) fail(s, "a child failed");
+    else finish(s, text_of(s, number(task->value) + number(child->value)));
+}
+
 static void run_caught(struct script *s)
 {
     struct slot *bad = slot_of(s, begin_task(s, "fail", s->input));
@@ -683,6 +700,7 @@ struct expectation program_expect(enum program program, struct bytes input, stru
     case PROGRAM_loop:
         for (int64_t i = 0; i <= p.n; i++) x = doubled(x);
         return exactly(text_make(arena, "%lld", (long long)x));
+    case PROGRAM_restless: return exactly(text_make(arena, "%lld", (long long)(2 * doubled(p.x + p.n))));
     case PROGRAM_caught: return exactly(BYTES_LITERAL("caught"));
     case PROGRAM_uncaught: return (struct expectation){STATUS_FAILED, false, BYTES_NONE};
     case PROGRAM_bereaved: return exactly(BYTES_LITERAL("bereaved"));

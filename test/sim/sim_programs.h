@@ -24,6 +24,7 @@
     X(family, 8, "n children of its own kind, x levels deep, one after the other")                 \
     X(crowd, 6, "n children at once")                                                              \
     X(loop, 6, "continues as new n times, an activity in each")                                    \
+    X(restless, 6, "continues as new n times without waiting for what it began, then waits")       \
     X(collect_loop, 10, "n events, and continues as new after every x of them")                    \
     X(caught, 4, "an activity fails, and it goes on")                                              \
     X(uncaught, 4, "an activity fails, and so does it")                                            \

@@ -95,7 +95,7 @@ static void apply_record(struct shadow *s, struct core *c, uint64_t lsn,
                  status_name(status));
     }
     struct instance_view after;
-    if (!is_of_instance || was_terminal || !core_view(c, record->key, &after)) return;
+    if (record->kind != RECORD_TURN || was_terminal || !core_view(c, record->key, &after)) return;
     if (!after.is_terminal) return;
     buffer_clear(&s->left);
     if (core_history(c, record->key, &s->left)) {

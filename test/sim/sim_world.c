@@ -92,6 +92,8 @@ void sim_options_draw(struct sim_options *o, uint64_t seed, int64_t load_ms, boo
     o->network_us = PICK(&rng, 50, 500, 5000);
     o->work_us = PICK(&rng, 100, 2000, 20000);
     o->timer_ms_max = PICK(&rng, 5000, 60000, INT64_C(72) * 3600 * 1000);
+    /* A host that looks for sleepers every few seconds, for days, would spend the run with that. */
+    if (o->timer_ms_max > 60000) o->horizon_ms = 600000;
     o->hot_workers = (uint32_t)PICK(&rng, 0, 500, 1000);
     o->check_every_step = rng_chance(&rng, 100);
     draw_faults(o, &rng);

@@ -60,6 +60,7 @@ static _Noreturn void become_victim(const struct cage_plan *plan, int in_fd, int
     (void)dup2(out_fd, STDOUT_FILENO);
     (void)dup2(log_fd, STDERR_FILENO);
     (void)execvp(words[0], (char *const *)words);
+    (void)dprintf(STDERR_FILENO, "%s cannot be run: %s\n", words[0], strerror(errno));
     _exit(127);
 }
 
@@ -92,7 +93,8 @@ void cage_tell(struct cage *c, const char *format, ...)
     va_end(arguments);
     assert(len > 0 && (size_t)len < sizeof line - 1);
     line[len] = '\n';
-    /* Shorter than what a pipe takes at once; what the driver has under way at a time fits into the pipe. */
+    /* Shorter than what a pipe takes at once; what the driver has under way at a time fits into the
+     * pipe. */
     ssize_t written = write(c->to_fd, line, (size_t)len + 1);
     assert(written == len + 1 || errno == EPIPE);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The driver's client: makes load from a seed, keeps the ledger of it over all lives of the victim, and heals and
- * checks in between.
+ * The driver's client: makes load from a seed, keeps the ledger of it over all lives of the victim,
+ * and heals and checks in between.
  */
 #ifndef TEST_TORTURE_CLIENT_H
 #define TEST_TORTURE_CLIENT_H
@@ -30,6 +30,7 @@ struct slot {
 };
 
 struct client {
+    struct client *next; /* an older one */
     struct ledger ledger;
     struct rng rng;
     struct cage cage;
@@ -49,7 +50,7 @@ struct client {
     uint32_t blob_size;   /* larger than 0: starts are echoes of this size, to fill the disk */
 };
 
-/* On the heap: give it to client_free(). */
+/* On the heap: give it to client_free(), the newest first. */
 struct client *client_new(uint64_t seed);
 void client_free(struct client *c);
 
@@ -57,13 +58,14 @@ void client_free(struct client *c);
 void client_begin(struct client *c, const struct cage_plan *plan);
 /* Load for so long, or until the victim's end; false when that has come. */
 bool client_load(struct client *c, int64_t for_ms);
-/* After its death, however it came: hears what it had said, and answers how it ended (waitpid). */
+/* When its death is certain: hears what it still says, and answers how it ended (waitpid). */
 int client_end(struct client *c);
 /* SIGKILL and client_end(). */
 void client_kill(struct client *c);
 
-/* A life without load: everything must end, and everything must be as the ledger says; a fresh instance completes.
- * Then most of what is proven is purged, and the victim closes. Fails the test otherwise. */
+/* A life without load: everything must end, and everything must be as the ledger says; a fresh
+ * instance completes. Then most of what is proven is purged, and the victim closes. Fails the test
+ * otherwise. */
 void client_heal(struct client *c, const struct cage_plan *plan);
 
 /* Fails the test with the end of the victim's log. */
@@ -75,7 +77,8 @@ void client_expect_alive(const struct client *c, const struct cage_plan *plan);
 
 /* A number in the environment. */
 uint64_t torture_number(const char *name, uint64_t otherwise);
-/* A data directory within the test's own, so that what lies beside it is removed too. out: PATH_MAX. */
+/* A data directory within the test's own, so that what lies beside it is removed too. out:
+ * PATH_MAX. */
 void torture_directory(char *out);
 /* How much was done and checked, as a comment. */
 void client_report(const struct client *c);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A disk that is really full: a small file system in memory, with a ballast file to free space again. Needs the right
- * to mount one; skipped without.
+ * A disk that is really full: a small file system in memory, with a ballast file to free space
+ * again. Needs the right to mount one; skipped without.
  */
 #include "base/assert.h"
 #include "base/clock.h"
@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -21,17 +22,21 @@
 #define BLOB_SIZE (100 << 10)
 #define SEGMENT_KIB 1024
 #define FILL_MS 60000
+#define RESTART_MS 1500
 
 static char mounted[PATH_MAX];
 
+/* Also at the end of the process: a failed test does not come to its own end. */
 static void unmount(void)
 {
     if (mounted[0] != '\0') (void)umount2(mounted, MNT_DETACH);
+    mounted[0] = '\0';
 }
 
 /* out: where it is. Skips the test when it cannot be had. */
 static void mount_small_disk(char *out)
 {
+    unmount(); /* what a failed test has left */
     (void)snprintf(out, PATH_MAX, "%s/disk", test_directory());
     int failed = mkdir(out, 0700);
     assert(failed == 0);
@@ -40,6 +45,7 @@ static void mount_small_disk(char *out)
         test_skip("a small file system to fill cannot be mounted here");
     }
     (void)snprintf(mounted, sizeof mounted, "%s", out);
+    (void)atexit(unmount);
 }
 
 static void add_ballast(const char *path)
@@ -65,6 +71,8 @@ static void load_until_refused(struct client *c, const struct cage_plan *plan)
     if (c->refused != E_NOSPACE && c->refused != E_LIMIT) {
         test_fail(__FILE__, __LINE__, "refused with %s", status_name(c->refused));
     }
+    printf("# refused with %s after %llu starts\n", status_name(c->refused),
+           (unsigned long long)c->ledger.counts.started);
 }
 
 /* Until a start that is told now is acknowledged. */
@@ -82,25 +90,60 @@ static void load_until_accepted(struct client *c, const struct cage_plan *plan)
     }
 }
 
-/* A full disk refuses what would grow, loses nothing, and when there is space again all goes on by itself. */
+struct full_disk {
+    char disk[PATH_MAX];
+    char directory[PATH_MAX];
+    char ballast[PATH_MAX];
+};
+
+/* A life on a small disk, until a start is refused. */
+static struct client *live_until_full(struct full_disk *d, struct cage_plan *plan)
+{
+    mount_small_disk(d->disk);
+    (void)snprintf(d->directory, PATH_MAX, "%.*s/data", PATH_MAX - 16, d->disk);
+    (void)snprintf(d->ballast, PATH_MAX, "%.*s/ballast", PATH_MAX - 16, d->disk);
+    add_ballast(d->ballast);
+    *plan = (struct cage_plan){.directory = d->directory, .segment_kib = SEGMENT_KIB};
+
+    struct client *c = client_new(1);
+    client_begin(c, plan);
+    c->blob_size = BLOB_SIZE;
+    load_until_refused(c, plan);
+    c->blob_size = 0;
+    return c;
+}
+
+/* A full disk refuses what would grow, loses nothing, and when there is space again all goes on by
+ * itself. */
 TEST(full_disk_refuses_and_recovers)
 {
-    char disk[PATH_MAX], directory[PATH_MAX], ballast[PATH_MAX];
-    struct client *c = client_new(1);
+    struct full_disk d;
+    struct cage_plan plan;
+    struct client *c = live_until_full(&d, &plan);
 
-    mount_small_disk(disk);
-    (void)snprintf(directory, sizeof directory, "%.*s/data", PATH_MAX - 16, disk);
-    (void)snprintf(ballast, sizeof ballast, "%.*s/ballast", PATH_MAX - 16, disk);
-    add_ballast(ballast);
-    struct cage_plan plan = {.directory = directory, .segment_kib = SEGMENT_KIB};
-
-    client_begin(c, &plan);
-    c->blob_size = BLOB_SIZE;
-    load_until_refused(c, &plan);
-    c->blob_size = 0;
-    EXPECT_EQ(0, unlink(ballast));
+    EXPECT_EQ(0, unlink(d.ballast));
     load_until_accepted(c, &plan);
     client_kill(c);
+    client_heal(c, &plan);
+    client_report(c);
+    client_free(c);
+    unmount();
+}
+
+/* A process that died on a full disk comes up on it, or says that it cannot and why; with space it
+ * has everything. */
+TEST(restart_on_a_full_disk)
+{
+    struct full_disk d;
+    struct cage_plan plan;
+    struct client *c = live_until_full(&d, &plan);
+
+    client_kill(c);
+    client_begin(c, &plan);
+    bool is_up = client_load(c, RESTART_MS);
+    client_kill(c);
+    EXPECT(is_up || strstr(c->closed, "E_NOSPACE") != NULL);
+    EXPECT_EQ(0, unlink(d.ballast));
     client_heal(c, &plan);
     client_report(c);
     client_free(c);

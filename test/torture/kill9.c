@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * kill -9 of a real process, at random moments and at the nth system call, and a disk that refuses to sync. After
- * every few deaths a life without load must bring everything to its end, and the ledger must agree with all of it.
+ * kill -9 of a real process, at random moments and at the nth system call, and a disk that refuses
+ * to sync. After every few deaths a life without load must bring everything to its end, and the
+ * ledger must agree with all of it.
  *
  * TORTURE_CYCLES says how often, TORTURE_SEED from which seed.
  */
@@ -68,13 +69,14 @@ TEST(a_second_process_is_refused)
 
 static bool can_trace(void)
 {
-    return system(
-               "strace -f -qq -o /dev/null -e trace=fdatasync -e inject=fdatasync:error=EIO:when=1 true "
-               "2>/dev/null") == 0;
+    const char *attempt = "strace -f -qq -o /dev/null -e trace=fdatasync "
+                          "-e inject=fdatasync:error=EIO:when=1 true 2>/dev/null";
+
+    return system(attempt) == 0;
 }
 
-/* One life on a fresh directory that meets `inject` at its nth call, then a look at what is left. Answers how the
- * victim ended, or -1 when it did not get that far. */
+/* One life on a fresh directory that meets `inject` at its nth call, then a look at what is left.
+ * Answers how the victim ended, or -1 when it did not get that far. */
 static int live_until(const char *call, const char *inject, uint32_t nth)
 {
     char directory[PATH_MAX], trace[64], injection[64];
@@ -114,7 +116,7 @@ static void live_until_each(const char *call, const char *inject, bool (*is_righ
         test_skip("strace cannot trace here (not installed, or ptrace is not allowed)");
     for (uint32_t nth = 1; nth <= NTH_MAX; nth += step) {
         int how = live_until(call, inject, nth);
-        if (how == -1) continue; /* it had done all before that many calls */
+        if (how == -1) break; /* it does all there is to do with fewer calls */
         if (!is_right(how))
             test_fail(__FILE__, __LINE__, "it ended in another way: %x", (unsigned)how);
         ended_n++;
@@ -130,7 +132,7 @@ static bool has_stopped(int how) { return WIFEXITED(how) && WEXITSTATUS(how) != 
 /* A process that dies instead of its nth sync has acknowledged nothing that stood on it. */
 TEST(kill_at_the_nth_sync) { live_until_each("fdatasync", "signal=KILL", was_killed); }
 
-/* A process that dies instead of its nth write leaves a part of a frame, an archive or a new file. */
+/* A process that dies instead of its nth write leaves parts: of an archive, of a new file. */
 TEST(kill_at_the_nth_write) { live_until_each("pwrite64", "signal=KILL", was_killed); }
 
 /* Between the parts of an atomic replacement of a file, too. */

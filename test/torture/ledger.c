@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The rules are in check_ended() (what an instance may end with), ledger_looked() (what must be there) and
- * ledger_hear_history() (what it must have done); the rest is book-keeping.
+ * The rules are in check_ended() (what an instance may end with), ledger_looked() (what must be
+ * there) and ledger_hear_history() (what it must have done); the rest is book-keeping.
  */
 #include "test/torture/ledger.h"
 
@@ -225,7 +225,7 @@ static void check_output(const struct account *a, const char *status, const char
     arena_init(&arena, &mem, 4096);
     char *payload = arena_alloc(&arena, a->size + sizeof a->input);
     assert(payload != NULL);
-    struct bytes input = bytes_make(payload, payload_fill(payload, a->input, a->size));
+    struct bytes input = bytes_make(payload, payload_fill(payload, a->id, a->input, a->size));
     struct expectation expected = program_expect(a->program, input, &arena);
     if (expected.is_exact) brief(expected.output, wanted);
     arena_release(&arena);

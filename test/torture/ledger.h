@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The oracle: what the driver intended, what was acknowledged, what it has seen since, and which of it may be true
- * together. One account for each instance that it ever meant to start. A line of the victim that contradicts its
- * account fails the running test.
+ * The oracle: what the driver intended, what was acknowledged, what it has seen since, and which of
+ * it may be true together. One account for each instance that it ever meant to start. A line of the
+ * victim that contradicts its account fails the running test.
  *
- * An outcome is UNKNOWN from the moment the command is told: the victim may die before it answers, with the deed
- * done or not. The next look at the victim's data (ledger_looked) turns it into one or the other, and then it must
- * stay so.
+ * An outcome is UNKNOWN from the moment the command is told: the victim may die before it answers,
+ * with the deed done or not. The next look at the victim's data (ledger_looked) turns it into one
+ * or the other, and then it must stay so.
  *
  *      NEVER ──told──> UNKNOWN ──OK──> DONE
  *        ^                │ refused, or a look that does not find it

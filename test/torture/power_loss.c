@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The same oracle as kill9.c, with a victim whose disk forgets what was not synced (power_loss_shim.c). The healing
- * lives run on the disk as it was left, without the shim.
+ * The same oracle as kill9.c, with a victim whose disk forgets what was not synced
+ * (power_loss_shim.c). The healing lives run on the disk as it was left, without the shim.
  *
  * TORTURE_CYCLES says how often, TORTURE_SEED from which seed.
  */
@@ -36,7 +36,8 @@ static struct cage_plan plan_under_shim(struct weather *w, const char *directory
     return (struct cage_plan){
         .directory = directory,
         .segment_kib = SEGMENT_KIB,
-        /* the sanitizer's library comes after the shim, which calls the kernel itself and does not mind */
+        /* the sanitizer's library comes after the shim, which calls the kernel itself and does not
+           mind */
         .environment = {w->preload, w->directory, w->seed, w->at,
                         "ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0"},
     };
@@ -110,8 +111,8 @@ TEST(power_loss_at_the_nth_change_of_a_new_directory)
     }
 }
 
-/* After a sync that failed and lost what it should have saved, nothing that stood on it is ever acknowledged: of the
- * journal, the process stops; of the archive, the journal still has it. */
+/* After a sync that failed and lost what it should have saved, nothing that stood on it is ever
+ * acknowledged: of the journal, the process stops; of the archive, the journal still has it. */
 TEST(a_failed_sync_loses_nothing_acknowledged)
 {
     uint64_t cycles = torture_number("TORTURE_CYCLES", 15);

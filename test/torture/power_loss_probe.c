@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What test_power_loss_shim.c watches under the shim: files in the directory given, each changed in another way after
- * it was synced. Then the power goes.
+ * What test_power_loss_shim.c watches under the shim: files in the directory given, each changed in
+ * another way after it was synced. Then the power goes.
  */
 #include "base/assert.h"
 

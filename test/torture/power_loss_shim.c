@@ -1,28 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A disk that loses power, as a library to be preloaded. kill -9 leaves the page cache whole, so it says nothing about
- * missing syncs; this does. Writes below POWER_LOSS_DIRECTORY go through, but what stood in their sectors before is
- * kept until the file is synced. When the power goes, each sector that was not synced since becomes by chance what it
- * was, what it is, or a mixture, and a file that grew or shrank has by chance its old size, its new one, or one in
- * between. Then the process is gone.
+ * A disk that loses power, as a library to be preloaded. kill -9 leaves the page cache whole, so it
+ * says nothing about missing syncs; this does. Writes below POWER_LOSS_DIRECTORY go through, but
+ * what stood in their sectors before is kept until the file is synced. When the power goes, each
+ * sector that was not synced since becomes by chance what it was, what it is, or a mixture, and a
+ * file that grew or shrank has by chance its old size, its new one, or one in between. Then the
+ * process is gone.
  *
  *      POWER_LOSS_DIRECTORY   files below it are watched
  *      POWER_LOSS_SEED        of the choices
- *      POWER_LOSS_AT          the power goes at the nth change or sync of a watched file; else by SIGUSR2
- *      POWER_LOSS_EIO_AT      the nth sync of a watched file fails with EIO and loses what it should have saved, as a
- *                             kernel does that could not write its pages; the process goes on
+ *      POWER_LOSS_AT          the power goes at the nth change or sync of a watched file
+ *      POWER_LOSS_EIO_AT      the nth sync of a watched file fails with EIO, see below
  *
- * One lock around everything: the order of changes and syncs is exact, and once the power is gone no thread changes
- * anything any more. A thread may still tell the world what it knows; that must then stand on a sync that was done.
+ * Without POWER_LOSS_AT it goes by SIGUSR2. A sync that fails loses what it should have saved, as a
+ * kernel does that could not write its pages; the process goes on.
  *
- * A sector is 512 bytes and never torn outside of the bytes that were written (SQLite calls it powersafe overwrite).
- * Files are known by their inode, so descriptors may come and go: open and close need not be followed.
+ * One lock around everything: the order of changes and syncs is exact, and once the power is gone
+ * no thread changes anything any more. A thread may still tell the world what it knows; that must
+ * then stand on a sync that was done.
  *
- * Not modelled: directory entries. Names appear, change and vanish at once and for good; so an entry whose directory
- * was not synced is never lost (the simulator's disk loses them). Neither are mmap, and the -shm files of SQLite,
- * which it rebuilds after a crash.
+ * A sector is 512 bytes and never torn outside of the bytes that were written (SQLite calls it
+ * powersafe overwrite). Files are known by their inode, so descriptors may come and go: open and
+ * close need not be followed.
+ *
+ * Not modelled: directory entries. Names appear, change and vanish at once and for good; so an
+ * entry whose directory was not synced is never lost (the simulator's disk loses them). Neither are
+ * mmap, and the -shm files of SQLite, which it rebuilds after a crash.
  */
-#undef _FILE_OFFSET_BITS /* with it, pwrite and pwrite64 would be one name; we need to stand for both */
+/* With these, pwrite and pwrite64 would be one name, and open an inline function. */
+#undef _FILE_OFFSET_BITS
 #undef _FORTIFY_SOURCE
 #define _GNU_SOURCE
 
@@ -58,8 +64,8 @@ struct file {
     struct file *next;
     dev_t device;
     ino_t inode;
-    int fd; /* our own. Closed with the file's last name only: closing any descriptor of a file drops its
-               locks, and they are not ours. */
+    int fd; /* our own. Closed with the file's last name only: closing any descriptor of a file
+               drops its locks, and they are not ours. */
     bool is_changed;
     off_t size_synced;
     struct sector *slots[SLOTS_N];
@@ -82,8 +88,8 @@ static _Noreturn void die(const char *what)
     _exit(2);
 }
 
-/* What our functions stand before is asked of the kernel directly: there may be other libraries between us and
- * the C library (those of the sanitizers), before or after us. */
+/* What our functions stand before is asked of the kernel directly: there may be other libraries
+ * between us and the C library (those of the sanitizers), before or after us. */
 _Static_assert(sizeof(long) == 8, "offsets are one argument of a system call");
 
 /* splitmix64 */
@@ -438,7 +444,8 @@ EXPORT int fsync(int fd) { return synchronise(fd, SYS_fsync); }
 
 /* ---- names ---- */
 
-/* The file at path loses this name: when it is its last one, nobody can find what its sectors hold. */
+/* The file at path loses this name: when it is its last one, nobody can find what its sectors hold.
+ */
 static struct file *losing_name(int dir_fd, const char *path)
 {
     struct stat info;

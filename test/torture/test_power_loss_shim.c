@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The power-loss shim proves something about the engine only if it really forgets: what was not synced must be lost
- * sometimes, what was synced never. Many seeds of power_loss_probe.c, and what is left of its files.
+ * The power-loss shim proves something about the engine only if it really forgets: what was not
+ * synced must be lost sometimes, what was synced never. Many seeds of power_loss_probe.c, and what
+ * is left of its files.
  */
 #define _GNU_SOURCE /* setenv */
 
@@ -167,7 +168,8 @@ TEST(synced_is_never_lost)
     EXPECT_EQ(0, left.synced_lost_n);
 }
 
-/* An overwritten file that was not synced is old, new, and something of both, depending on the seed. */
+/* An overwritten file that was not synced is old, new, and something of both, depending on the
+ * seed. */
 TEST(unsynced_is_lost_sometimes)
 {
     lose_often();
@@ -179,7 +181,8 @@ TEST(unsynced_is_lost_sometimes)
     EXPECT(left.torn_n > 0);
 }
 
-/* Neither is a new size for sure, or any size: a cut file is whole again or cut, a grown one anything in between. */
+/* Neither is a new size for sure, or any size: a cut file is whole again or cut, a grown one
+ * anything in between. */
 TEST(unsynced_sizes_are_lost_sometimes)
 {
     lose_often();
@@ -190,7 +193,8 @@ TEST(unsynced_sizes_are_lost_sometimes)
     EXPECT(left.large_n > 0);
 }
 
-/* A file that took another's name before it was synced has the name for sure, and its contents only by chance. */
+/* A file that took another's name before it was synced has the name for sure, and its contents only
+ * by chance. */
 TEST(rename_before_sync_is_caught)
 {
     lose_often();
@@ -211,7 +215,8 @@ TEST(failed_sync_loses)
     EXPECT(lost_n > 0);
 }
 
-/* The power goes at the call that was ordered: the first change of the first file may be lost, no other file is. */
+/* The power goes at the call that was ordered: the first change of the first file may be lost, no
+ * other file is. */
 TEST(power_goes_at_the_nth_call)
 {
     struct contents c;

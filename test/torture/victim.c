@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * norn-victim: an engine to be killed. It does what its driver says (see victim_text.h) and answers what the engine
- * answers, when the engine does; it remembers nothing itself. So whatever the driver has heard stands on the engine's
- * word alone, and the driver survives to check it.
+ * norn-victim: an engine to be killed. It does what its driver says (see victim_text.h) and answers
+ * what the engine answers, when the engine does; it remembers nothing itself. So whatever the
+ * driver has heard stands on the engine's word alone, and the driver survives to check it.
  *
  *      norn-victim DIRECTORY EFFECTS SEGMENT_KIB
  *
@@ -171,7 +171,7 @@ static void ask_start(struct ask *a, char *rest)
     assert(is_number);
     a->payload = malloc(strlen(rest) + size + 1);
     assert(a->payload != NULL);
-    size_t len = payload_fill(a->payload, rest, size);
+    size_t len = payload_fill(a->payload, a->key + sizeof VICTIM_HUB, rest, size);
     request->kind = REQUEST_START;
     request->done = answer_plain;
     request->start.name = bytes_of_text(a->data);
@@ -248,7 +248,8 @@ static void obey(struct engine *engine, char *line)
 
 /* ---- the process ---- */
 
-/* Small and hasty: segments change, instances are archived and leave memory, within one short life. */
+/* Small and hasty: segments change, instances are archived and leave memory, within one short life.
+ */
 static void set_options(struct engine_options *options, const char *directory, uint64_t segment_kib)
 {
     engine_options_init(options);

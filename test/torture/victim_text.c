@@ -2,18 +2,20 @@
 #include "test/torture/victim_text.h"
 
 #include "base/crc32c.h"
+#include "base/rng.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-size_t payload_fill(char *out, const char *text, size_t size)
+size_t payload_fill(char *out, const char *id, const char *text, size_t size)
 {
     size_t len = strlen(text);
+    struct rng rng;
 
     memcpy(out, text, len);
-    /* Not a constant, so that a page which came from elsewhere is noticed. */
-    for (; len < size; len++) out[len] = (char)('a' + (len * 7 + len / 512) % 26);
+    rng_init(&rng, bytes_hash(bytes_of_text(id)));
+    for (; len < size; len++) out[len] = (char)('a' + rng_below(&rng, 26));
     return len;
 }
 

@@ -1,23 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the victim and its driver say to each other, one line each way at a time, by two pipes:
+ * What the victim and its driver say to each other: lines, by two pipes.
  *
- *      to the victim     <slot> start <id> <program> <size> <input>   input filled up to size, see payload_fill()
- *                        <slot> raise <id> <number>
- *                        <slot> terminate <id> <output>
- *                        <slot> purge <id>                            with its children
- *                        <slot> wait <id>                             until it has ended
- *                        <slot> history <id>
- *                        <slot> list -
- *      from the victim   ready <process id>                           once
- *                        <slot> <status> [<rest>]                     exactly one for each command it lives to answer
- *                          rest of wait: gone | <execution> <status of the instance> <output, see brief()>
- *                          rest of history: <kind>:<id>:<ref> for each event
- *                        + <id> <parent or -> <execution> <status of the instance> <output>   a row, before list's answer
- *                        closed <status> <text>                       the engine could not be opened
- *                        ! <text>                                     something that must never be
+ * To the victim. The slot is the driver's number for the command; the end of the pipe asks to
+ * close.
  *
- * The slot is the driver's number for the command. The end of the pipe asks the victim to close.
+ *      <slot> start <id> <program> <size> <input>   input filled up to size, see payload_fill()
+ *      <slot> raise <id> <number>
+ *      <slot> terminate <id> <output>
+ *      <slot> purge <id>                            with its children
+ *      <slot> wait <id>                             until it has ended
+ *      <slot> history <id>
+ *      <slot> list -
+ *
+ * From the victim:
+ *
+ *      ready <process id>                           once
+ *      closed <status> <text>                       instead: the engine could not be opened
+ *      <slot> <status> [<rest>]                     one for each command that it lives to answer;
+ *                                                   of wait: "gone", or <state>;
+ *                                                   of history: <kind>:<id>:<ref> for each event
+ *      + <id> <parent or -> <state>                 a row; before the answer of list
+ *      ! <text>                                     something that must never be
+ *
+ *      <state>: <execution> <status of the instance> <output, see brief()>
  */
 #ifndef TEST_TORTURE_VICTIM_TEXT_H
 #define TEST_TORTURE_VICTIM_TEXT_H
@@ -29,9 +35,9 @@
 #define VICTIM_HUB "torture"
 #define VICTIM_LINE_MAX 8192
 
-/* The input of a program: text, and then letters up to size. out has room for the longer of both; answers how
- * long it is. */
-size_t payload_fill(char *out, const char *text, size_t size);
+/* The input of the instance id: text, and then letters up to size, which follow from the id and do
+ * not compress well. out has room for the longer of both; answers how long it is. */
+size_t payload_fill(char *out, const char *id, const char *text, size_t size);
 
 /* An output as one short word or sentence: itself, or its size and checksum when it is long. */
 #define BRIEF_SIZE 128

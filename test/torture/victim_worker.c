@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A piece of work becomes an errand: with memory of its own, so that it can go from the engine's thread to ours
- * and back without a lock.
+ * A piece of work becomes an errand: with memory of its own, so that it can go from the engine's
+ * thread to ours and back without a lock.
  */
 #include "test/torture/victim_worker.h"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A host in a small deterministic world: time stands still until the test moves it, jobs run when the world is
- * pumped (unless their lane is held), and one worker inside the world answers every piece of work at once
- * (unless it is told to hold it back). The store outlives the host, so that a test can crash it.
+ * A host in a small deterministic world: time stands still until the test moves it, jobs run when
+ * the world is pumped (unless their lane is held), and one worker inside the world answers every
+ * piece of work at once (unless it is told to hold it back). The store outlives the host, so that a
+ * test can crash it.
  */
 #ifndef TEST_UNIT_HOST_WORLD_H
 #define TEST_UNIT_HOST_WORLD_H
@@ -40,10 +41,10 @@ struct world {
     struct archive *archive; /* fails as told by archive_fault_at() */
     struct host *host;
     struct worker worker;
-    bool holds_work;   /* the worker keeps what it is given until it is told to answer */
+    bool holds_work;     /* the worker keeps what it is given until it is told to answer */
     struct list errands; /* of the worker, not posted yet */
     uint32_t delivered_n;
-    uint32_t order;    /* counts answers: in which order they came */
+    uint32_t order;       /* counts answers: in which order they came */
     int64_t turn_wait_ns; /* what the last turn answered */
 };
 
@@ -100,7 +101,10 @@ static const struct journal_ops world_journal_ops = {
 
 /* ---- env ---- */
 
-static inline struct world *world_of(struct env *env) { return container_of(env, struct world, env); }
+static inline struct world *world_of(struct env *env)
+{
+    return container_of(env, struct world, env);
+}
 static inline int64_t world_clock(struct env *env) { return world_of(env)->now_ns; }
 static inline void world_random(struct env *env, void *ptr, size_t len)
 {
@@ -169,8 +173,10 @@ static inline void world_deliver(struct worker *worker, const struct effect_work
     } else {
         e->request.worker_done.result = maybe_some(BYTES_LITERAL("\"ok\""));
     }
-    if (w->holds_work) list_push_back(&w->errands, &e->held);
-    else errand_post(e);
+    if (w->holds_work)
+        list_push_back(&w->errands, &e->held);
+    else
+        errand_post(e);
 }
 
 /* ---- requests ---- */
@@ -375,8 +381,10 @@ static inline void world_answer_turns(struct world *w)
     list_init(&steps);
     while ((node = list_pop_front(&w->errands)) != NULL) {
         struct errand *e = container_of(node, struct errand, held);
-        if (e->request.kind == REQUEST_TURN_DONE) errand_post(e);
-        else list_push_back(&steps, node);
+        if (e->request.kind == REQUEST_TURN_DONE)
+            errand_post(e);
+        else
+            list_push_back(&steps, node);
     }
     list_splice_back(&w->errands, &steps);
     world_pump(w);

@@ -58,7 +58,8 @@ TEST(null_and_empty_results_stay_apart)
     kit_free(k);
 }
 
-/* A failure goes to the orchestrator as it is: retries are its own. A failure wins over a result. I9 */
+/* A failure goes to the orchestrator as it is: retries are its own. A failure wins over a result.
+ * I9 */
 TEST(a_failure_goes_to_the_orchestrator)
 {
     struct kit *k = kit_with_task(1);
@@ -71,7 +72,9 @@ TEST(a_failure_goes_to_the_orchestrator)
     in.done.has_ref = true;
     in.done.ref = kit_must(kit_take_task(k, "t"))->ref;
     in.done.result = maybe_text("both");
-    in.done.failure = maybe_some(BYTES_LITERAL("\x0a\x01" "F\x12\x01" "f"));
+    in.done.failure = maybe_some(BYTES_LITERAL("\x0a\x01"
+                                               "F\x12\x01"
+                                               "f"));
     kit_step(k, 0, &in);
     EXPECT_TEXT("1 OrchestratorStarted\n2 TaskFailed of #1 F f\n", next_fresh(k));
     kit_free(k);
@@ -108,7 +111,8 @@ TEST(answers_without_token_name_instance_and_task)
     kit_free(k);
 }
 
-/* An answer to a dispatch of before the restart is good until the task was given to somebody else. S10 S11 */
+/* An answer to a dispatch of before the restart is good until the task was given to somebody else.
+ * S10 S11 */
 TEST(answers_across_a_restart)
 {
     struct kit *k = kit_with_task(1);
@@ -130,8 +134,8 @@ TEST(answers_across_a_restart)
     kit_free(k);
 }
 
-/* A task that was begun when the orchestration completed may still run; nobody waits for its answer, and the
- * finished instance stays as it is. S18 */
+/* A task that was begun when the orchestration completed may still run; nobody waits for its
+ * answer, and the finished instance stays as it is. S18 */
 TEST(tasks_of_a_finished_execution_are_detached)
 {
     struct kit *k = kit_new(1, 1);
@@ -170,7 +174,8 @@ TEST(tasks_of_an_older_generation_are_detached)
     kit_free(k);
 }
 
-/* Detached tasks, tried before or not, are the same after a reload, and stand in the same order. D3 */
+/* Detached tasks, tried before or not, are the same after a reload, and stand in the same order.
+ * D3 */
 TEST(detached_tasks_survive_snapshot_and_order)
 {
     struct kit *k = kit_new(1, 1);
@@ -178,17 +183,21 @@ TEST(detached_tasks_survive_snapshot_and_order)
     KIT_TURN(k, "o", act_task(1, "t", "1"), act_task(2, "t", "2"), act_continue(3, NULL));
     KIT_TURN(k, "o", act_task(1, "t", "3"), act_task(2, "t", "4"));
     for (int n = 0; n < 4; n++) kit_abandon(k, kit_must(kit_take_task(k, "t")), "no");
-    EXPECT_TEXT("1 t WAITING 1\n2 t WAITING 1\n1 t WAITING 1\n2 t WAITING 1\n", kit_tasks(k, "hub/a"));
+    EXPECT_TEXT("1 t WAITING 1\n2 t WAITING 1\n1 t WAITING 1\n2 t WAITING 1\n",
+                kit_tasks(k, "hub/a"));
     kit_raise(k, "hub/a", "e", NULL);
     KIT_TURN(k, "o", act_continue(3, NULL));
-    EXPECT_TEXT("1 t WAITING 1\n2 t WAITING 1\n1 t WAITING 1\n2 t WAITING 1\n", kit_tasks(k, "hub/a"));
+    EXPECT_TEXT("1 t WAITING 1\n2 t WAITING 1\n1 t WAITING 1\n2 t WAITING 1\n",
+                kit_tasks(k, "hub/a"));
     kit_crash(k, 0);
     kit_tick_by(k, 200);
-    EXPECT_TEXT("1 t PENDING 1\n2 t PENDING 1\n1 t PENDING 1\n2 t PENDING 1\n", kit_tasks(k, "hub/a"));
+    EXPECT_TEXT("1 t PENDING 1\n2 t PENDING 1\n1 t PENDING 1\n2 t PENDING 1\n",
+                kit_tasks(k, "hub/a"));
     kit_free(k);
 }
 
-/* Given back twenty times without an answer, the step fails with the count and the last reason. S6 */
+/* Given back twenty times without an answer, the step fails with the count and the last reason.
+ * S6 */
 TEST(a_task_that_nobody_answers_fails_after_twenty_attempts)
 {
     struct kit *k = kit_with_task(1);
@@ -251,11 +260,13 @@ TEST(tasks_go_on_while_suspended)
     EXPECT_STATUS(OK, kit_task_done(k, kit_must(kit_take_task(k, "t")), "x"));
     EXPECT(kit_take_turn(k, "o") == NULL);
     kit_resume(k, "hub/a", NULL);
-    EXPECT_TEXT("1 OrchestratorStarted\n2 TaskCompleted of #1 x\n3 ExecutionResumed\n", next_fresh(k));
+    EXPECT_TEXT("1 OrchestratorStarted\n2 TaskCompleted of #1 x\n3 ExecutionResumed\n",
+                next_fresh(k));
     kit_free(k);
 }
 
-/* A result that is too large to store fails the step with the reason, and is not lost in silence. */
+/* A result that is too large to store fails the step with the reason, and is not lost in
+ * silence. */
 TEST(a_result_beyond_the_limit_fails_the_step)
 {
     struct kit *k = kit_with_task(1);
@@ -278,8 +289,8 @@ TEST(a_result_beyond_the_limit_fails_the_step)
 TEST(the_version_of_a_task_is_its_own_or_the_orchestrations)
 {
     struct kit *k = kit_new(1, 1);
-    struct input_start start = {.key = BYTES_LITERAL("hub/a"), .name = BYTES_LITERAL("o"),
-                                .version = maybe_text("7")};
+    struct input_start start = {
+        .key = BYTES_LITERAL("hub/a"), .name = BYTES_LITERAL("o"), .version = maybe_text("7")};
     struct action own = act_task(2, "t", NULL);
     struct buffer queue;
     own.version = maybe_text("8");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Between memory and archive: what must be kept in the journal, what is taken, what may leave, and that it
- * comes back as it was. D3 S17 S30
+ * Between memory and archive: what must be kept in the journal, what is taken, what may leave, and
+ * that it comes back as it was. D3 S17 S30
  */
 #include "test/lib/partition.h"
 #include "test/lib/test.h"
@@ -65,7 +65,8 @@ TEST(the_oldest_dirty_batch_is_known)
     kit_free(k);
 }
 
-/* Messages between instances are the partition's own state: it is dirty until its snapshot is taken. */
+/* Messages between instances are the partition's own state: it is dirty until its snapshot is
+ * taken. */
 TEST(the_partitions_own_state_is_dirty_too)
 {
     struct kit *k = kit_new(1, 1);
@@ -89,7 +90,8 @@ TEST(the_partitions_own_state_is_dirty_too)
     kit_free(k);
 }
 
-/* Finished ones are taken first, whatever batch they are of, and leave when the archive has them. */
+/* Finished ones are taken first, whatever batch they are of, and leave when the archive has
+ * them. */
 TEST(finished_instances_leave)
 {
     struct kit *k = kit_new(1, 1);
@@ -126,7 +128,8 @@ TEST(picking_is_bounded)
     kit_free(k);
 }
 
-/* What changes while it is on its way to the archive stays, is dirty again, and goes a second time. */
+/* What changes while it is on its way to the archive stays, is dirty again, and goes a second
+ * time. */
 TEST(changed_while_being_archived)
 {
     struct kit *k = kit_new(1, 1);
@@ -256,7 +259,8 @@ TEST(idle_instances_leave_or_are_taken)
     put_to_sleep(k, "hub/soon", 100);
     EXPECT_EQ(0, pick(k, 0, 10, begin_ms - 1).n); /* nobody is idle for that long */
     EXPECT_EQ(4, core_instances_n(c));
-    EXPECT_EQ(0, pick(k, 0, 10, begin_ms).n); /* a is there as it is, b was taken and is on its way */
+    EXPECT_EQ(0,
+              pick(k, 0, 10, begin_ms).n); /* a is there as it is, b was taken and is on its way */
     EXPECT_TEXT("none", kit_status(k, "hub/a"));
     EXPECT_EQ(3, core_instances_n(c));
     struct picked p = pick(k, 0, 10, kit_now_ms(k));
@@ -338,8 +342,8 @@ TEST(the_history_of_a_snapshot)
     kit_free(k);
 }
 
-/* Recovery from snapshots of different ages and the whole journal: what a snapshot has is skipped, what it
- * lacks is applied, each family by its own guard. S30 */
+/* Recovery from snapshots of different ages and the whole journal: what a snapshot has is skipped,
+ * what it lacks is applied, each family by its own guard. S30 */
 TEST(snapshots_and_journal_fold_to_the_same_state)
 {
     for (int cut = 0; cut < 8; cut++) {
@@ -353,8 +357,8 @@ TEST(snapshots_and_journal_fold_to_the_same_state)
         for (int32_t n = 0; n < 8; n++) {
             if (n == cut) core_snapshot(kit_core(k, "hub/a"), BYTES_LITERAL("hub/a"), &instance);
             if (n == (cut * 3) % 8) core_partition_snapshot(kit_core(k, "hub/a"), &partition);
-            KIT_TURN(k, "o", act_event(2 * n, "a", "me", NULL), act_event(2 * n + 1, "b", "you", NULL),
-                     act_task(100 + n, "t", NULL));
+            KIT_TURN(k, "o", act_event(2 * n, "a", "me", NULL),
+                     act_event(2 * n + 1, "b", "you", NULL), act_task(100 + n, "t", NULL));
         }
         struct kit *other = kit_new(1, 1);
         struct core *c = other->partitions[0].live;

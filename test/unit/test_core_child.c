@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sub-orchestrations, in the parent's partition and in another: started once, answered once, whatever the
- * network between the partitions does. S8
+ * Sub-orchestrations, in the parent's partition and in another: started once, answered once,
+ * whatever the network between the partitions does. S8
  */
 #include "test/lib/partition.h"
 #include "test/lib/test.h"
@@ -16,8 +16,8 @@ static const char *child_id(struct kit *k, bool is_elsewhere)
         char key[32];
         (void)snprintf(id, sizeof id, "c%d", n);
         (void)snprintf(key, sizeof key, "hub/%s", id);
-        bool is_other = kit_partition_of(k, bytes_of_text(key)) !=
-                        kit_partition_of(k, BYTES_LITERAL("hub/p"));
+        bool is_other =
+            kit_partition_of(k, bytes_of_text(key)) != kit_partition_of(k, BYTES_LITERAL("hub/p"));
         if (is_other == is_elsewhere) return id;
     }
     test_fail(__FILE__, __LINE__, "no such id");
@@ -75,8 +75,8 @@ TEST(a_child_answers_its_parent)
 TEST(a_child_is_told_who_its_parent_is)
 {
     struct kit *k = kit_new(1, 1);
-    struct input_start start = {.key = BYTES_LITERAL("hub/p"), .name = BYTES_LITERAL("parent"),
-                                .version = maybe_text("3")};
+    struct input_start start = {
+        .key = BYTES_LITERAL("hub/p"), .name = BYTES_LITERAL("parent"), .version = maybe_text("3")};
     struct action child = act_child(0, "child", "c", NULL);
     struct event_started started;
     struct instance_view parent;
@@ -121,7 +121,8 @@ TEST(a_childs_failure_reaches_the_parent)
     kit_free(k);
 }
 
-/* The id belongs to somebody else who is running: the parent is told, and the other one is left alone. */
+/* The id belongs to somebody else who is running: the parent is told, and the other one is left
+ * alone. */
 TEST(a_taken_id_fails_the_child_and_nothing_else)
 {
     struct kit *k = kit_new(1, 1);
@@ -163,7 +164,8 @@ TEST(a_child_without_id_gets_one)
     kit_start(k, "hub/p", "parent", NULL);
     EXPECT(kit_view(k, "hub/p", &view));
     execution_id_text(view.execution_id, text);
-    KIT_TURN(k, "parent", act_child(0x2a, "child", NULL, NULL), act_child(0x12345, "child", NULL, NULL));
+    KIT_TURN(k, "parent", act_child(0x2a, "child", NULL, NULL),
+             act_child(0x12345, "child", NULL, NULL));
     (void)snprintf(id, sizeof id, "hub/%s:002a", text);
     EXPECT_TEXT("PENDING", kit_status(k, id));
     (void)snprintf(id, sizeof id, "hub/%s:00012345", text);
@@ -274,8 +276,9 @@ TEST(reordered_messages_arrive_in_order)
     kit_deliver(k);
     kit_tick_by(k, KIT_RESEND_MS);
     kit_deliver(k);
-    EXPECT_TEXT("1 OrchestratorStarted\n2 ExecutionStarted child\n3 EventRaised e 1\n4 EventRaised e 2\n",
-                kit_fresh(k, kit_must(kit_take_turn(k, "child"))));
+    EXPECT_TEXT(
+        "1 OrchestratorStarted\n2 ExecutionStarted child\n3 EventRaised e 1\n4 EventRaised e 2\n",
+        kit_fresh(k, kit_must(kit_take_turn(k, "child"))));
     kit_free(k);
 }
 
@@ -319,8 +322,8 @@ TEST(stray_acknowledgements_are_ignored)
     kit_free(k);
 }
 
-/* What another partition sends is checked, not believed: senseless messages are counted, acknowledged (they
- * would come again for ever) and dropped. */
+/* What another partition sends is checked, not believed: senseless messages are counted,
+ * acknowledged (they would come again for ever) and dropped. */
 TEST(senseless_messages_are_dropped)
 {
     struct kit *k = kit_new(1, 1);
@@ -334,17 +337,18 @@ TEST(senseless_messages_are_dropped)
         const char *target;
         int what;
     } cases[] = {
-        {MESSAGE_EVENT, "hub/a", 0},       {MESSAGE_EVENT, "hub/a", 1},
-        {MESSAGE_EVENT, "hub/a", 2},       {MESSAGE_CHILD_DONE, "hub/a", 0},
-        {MESSAGE_CHILD_DONE, "hub/a", 1},  {MESSAGE_CHILD_DONE, "hub/a", 2},
-        {MESSAGE_TERMINATE, "hub/a", 0},   {MESSAGE_TERMINATE, "hub/a", 1},
-        {MESSAGE_START_CHILD, "hub/z", 0}, {MESSAGE_START_CHILD, "hub/z", 1},
+        {MESSAGE_EVENT, "hub/a", 0},        {MESSAGE_EVENT, "hub/a", 1},
+        {MESSAGE_EVENT, "hub/a", 2},        {MESSAGE_CHILD_DONE, "hub/a", 0},
+        {MESSAGE_CHILD_DONE, "hub/a", 1},   {MESSAGE_CHILD_DONE, "hub/a", 2},
+        {MESSAGE_TERMINATE, "hub/a", 0},    {MESSAGE_TERMINATE, "hub/a", 1},
+        {MESSAGE_START_CHILD, "hub/z", 0},  {MESSAGE_START_CHILD, "hub/z", 1},
         {MESSAGE_REWIND_CHILD, "hub/a", 0}, {MESSAGE_REWIND_CHILD, "hub/a", 1},
-        {MESSAGE_START_CHILD, "nohub", 3}, {(enum message_kind)99, "hub/a", 1},
+        {MESSAGE_START_CHILD, "nohub", 3},  {(enum message_kind)99, "hub/a", 1},
     };
     for (size_t n = 0; n < sizeof cases / sizeof cases[0]; n++) {
         struct input in = {.kind = INPUT_PARTITION_MESSAGE};
-        struct event_started started = {.name = BYTES_LITERAL("o"), .instance_id = BYTES_LITERAL("z")};
+        struct event_started started = {.name = BYTES_LITERAL("o"),
+                                        .instance_id = BYTES_LITERAL("z")};
         buffer_clear(&event);
         if (cases[n].what == 0) buffer_append(&event, "\xff\xff", 2);
         if (cases[n].what == 1) event_write_timer_fired(&event, 0, 1, BYTES_LITERAL("\x62\x00"));

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Continue-as-new: a new generation with a new execution id, nothing of the old one lost that was meant for
- * others or for the instance, and nothing of it applied that was meant for the old execution. D8
+ * Continue-as-new: a new generation with a new execution id, nothing of the old one lost that was
+ * meant for others or for the instance, and nothing of it applied that was meant for the old
+ * execution. D8
  */
 #include "test/lib/partition.h"
 #include "test/lib/test.h"
@@ -9,14 +10,17 @@
 static struct kit *kit_with_instance(void)
 {
     struct kit *k = kit_new(1, 1);
-    struct input_start start = {.key = BYTES_LITERAL("hub/a"), .name = BYTES_LITERAL("o"),
-                                .version = maybe_text("1"), .input = maybe_text("one"),
+    struct input_start start = {.key = BYTES_LITERAL("hub/a"),
+                                .name = BYTES_LITERAL("o"),
+                                .version = maybe_text("1"),
+                                .input = maybe_text("one"),
                                 .tags = BYTES_LITERAL("\x06\x0a\x01k\x12\x01v")};
     EXPECT_STATUS(OK, kit_start_with(k, start));
     return k;
 }
 
-/* The next generation has the new input and the old name, version and tags; its history begins anew. */
+/* The next generation has the new input and the old name, version and tags; its history begins
+ * anew. */
 TEST(a_generation_begins_with_the_new_input)
 {
     struct kit *k = kit_with_instance();
@@ -38,8 +42,9 @@ TEST(a_generation_begins_with_the_new_input)
     EXPECT_TEXT("", kit_past(k, turn));
     EXPECT_TEXT("1 OrchestratorStarted\n2 ExecutionStarted o two\n", kit_fresh(k, turn));
     KIT_ANSWER(k, turn, act_complete(1, "end"));
-    EXPECT_HISTORY(k, "hub/a", "1 OrchestratorStarted\n2 ExecutionStarted o two\n"
-                               "3 ExecutionCompleted #1 COMPLETED end\n");
+    EXPECT_HISTORY(k, "hub/a",
+                   "1 OrchestratorStarted\n2 ExecutionStarted o two\n"
+                   "3 ExecutionCompleted #1 COMPLETED end\n");
     kit_free(k);
 }
 
@@ -57,8 +62,8 @@ TEST(a_generation_may_have_a_new_version)
     kit_free(k);
 }
 
-/* Every other action of the same answer is honoured, wherever it stands. An event to itself is for the new
- * generation: that is how one SDK keeps unread events. */
+/* Every other action of the same answer is honoured, wherever it stands. An event to itself is for
+ * the new generation: that is how one SDK keeps unread events. */
 TEST(every_other_action_is_honoured)
 {
     struct kit *k = kit_with_instance();
@@ -70,14 +75,16 @@ TEST(every_other_action_is_honoured)
                 kit_fresh(k, kit_must(kit_take_turn(k, "o"))));
     EXPECT_TEXT("PENDING", kit_status(k, "hub/child"));
     EXPECT(kit_take_task(k, "t") != NULL);
-    EXPECT_HISTORY(k, "hub/b", "1 OrchestratorStarted\n2 ExecutionStarted other\n"
-                               "3 ExecutionTerminated over\n4 ExecutionCompleted TERMINATED over\n");
+    EXPECT_HISTORY(k, "hub/b",
+                   "1 OrchestratorStarted\n2 ExecutionStarted other\n"
+                   "3 ExecutionTerminated over\n4 ExecutionCompleted TERMINATED over\n");
     kit_tick_by(k, 1000);
     EXPECT_EQ(0, core_stats(kit_core(k, "hub/a"))->timers_fired);
     kit_free(k);
 }
 
-/* Results of the old generation that have arrived and were not read do not reach the new one. S15 */
+/* Results of the old generation that have arrived and were not read do not reach the new one.
+ * S15 */
 TEST(unread_results_of_the_old_generation_are_dropped)
 {
     struct kit *k = kit_with_instance();
@@ -105,7 +112,8 @@ TEST(unread_control_crosses_generations)
     kit_raise(k, "hub/a", "e", NULL);
     KIT_ANSWER(k, turn, act_continue(1, "two"));
     turn = kit_must(kit_take_turn(k, "o"));
-    EXPECT_TEXT("1 OrchestratorStarted\n2 ExecutionStarted o two\n3 EventRaised e\n", kit_fresh(k, turn));
+    EXPECT_TEXT("1 OrchestratorStarted\n2 ExecutionStarted o two\n3 EventRaised e\n",
+                kit_fresh(k, turn));
     kit_suspend(k, "hub/a", "s2");
     EXPECT_TEXT("SUSPENDED", kit_status(k, "hub/a"));
     kit_resume(k, "hub/a", "r2");
@@ -129,7 +137,8 @@ TEST(generations_do_not_pile_up)
     kit_free(k);
 }
 
-/* A step that waits for an operator is given up with its generation, and leaves nothing of itself behind. */
+/* A step that waits for an operator is given up with its generation, and leaves nothing of itself
+ * behind. */
 TEST(a_parked_step_ends_with_its_generation)
 {
     struct kit *k = kit_with_instance();
@@ -144,7 +153,8 @@ TEST(a_parked_step_ends_with_its_generation)
     kit_free(k);
 }
 
-/* A child that continues as new is still its parent's child, and its result is the last generation's. */
+/* A child that continues as new is still its parent's child, and its result is the last
+ * generation's. */
 TEST(a_continued_child_answers_its_parent)
 {
     struct kit *k = kit_new(2, 1);

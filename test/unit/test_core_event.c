@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * External events: kept until the orchestrator reads them, in order, each in exactly one execution. S9
+ * External events: kept until the orchestrator reads them, in order, each in exactly one execution.
+ * S9
  */
 #include "test/lib/partition.h"
 #include "test/lib/test.h"
@@ -15,9 +16,10 @@ TEST(events_before_the_start_are_kept)
     EXPECT_STATUS(OK, kit_raise(k, "hub/a", "x", "1"));
     EXPECT_STATUS(OK, kit_raise(k, "hub/a", "X", ""));
     EXPECT_STATUS(OK, kit_raise(k, "hub/a", "x", NULL));
-    EXPECT_TEXT("1 OrchestratorStarted\n2 ExecutionStarted o\n3 EventRaised x 1\n4 EventRaised X ''\n"
-                "5 EventRaised x\n",
-                kit_fresh(k, kit_must(kit_take_turn(k, "o"))));
+    EXPECT_TEXT(
+        "1 OrchestratorStarted\n2 ExecutionStarted o\n3 EventRaised x 1\n4 EventRaised X ''\n"
+        "5 EventRaised x\n",
+        kit_fresh(k, kit_must(kit_take_turn(k, "o"))));
     kit_free(k);
 }
 
@@ -34,8 +36,9 @@ TEST(events_while_suspended_are_held)
     kit_crash(k, 0);
     EXPECT(kit_take_turn(k, "o") == NULL);
     kit_resume(k, "hub/a", "go");
-    EXPECT_TEXT("1 OrchestratorStarted\n2 EventRaised x 1\n3 EventRaised x 2\n4 ExecutionResumed go\n",
-                kit_fresh(k, kit_must(kit_take_turn(k, "o"))));
+    EXPECT_TEXT(
+        "1 OrchestratorStarted\n2 EventRaised x 1\n3 EventRaised x 2\n4 ExecutionResumed go\n",
+        kit_fresh(k, kit_must(kit_take_turn(k, "o"))));
     kit_free(k);
 }
 
@@ -60,8 +63,8 @@ static struct action with_carryover(struct kit *k, struct action action, const c
     return action;
 }
 
-/* Continue-as-new loses no event: those that the orchestrator gives back come first, then those that it never
- * saw. Nothing but events can be carried. D8 S9 */
+/* Continue-as-new loses no event: those that the orchestrator gives back come first, then those
+ * that it never saw. Nothing but events can be carried. D8 S9 */
 TEST(events_cross_continue_as_new)
 {
     struct kit *k = kit_new(1, 1);
@@ -77,8 +80,8 @@ TEST(events_cross_continue_as_new)
     kit_free(k);
 }
 
-/* Some SDKs write carried events without an event id, which reads as 0. An action with id 0 is still new, also
- * after the instance was out of memory. */
+/* Some SDKs write carried events without an event id, which reads as 0. An action with id 0 is
+ * still new, also after the instance was out of memory. */
 TEST(a_carried_event_does_not_take_an_action_id)
 {
     struct kit *k = kit_new(1, 1);
@@ -86,7 +89,8 @@ TEST(a_carried_event_does_not_take_an_action_id)
     struct action again = act_continue(1, NULL);
     kit_start(k, "hub/a", "o", NULL);
     buffer_init(&packed, &k->mem);
-    strings_add(&packed, BYTES_LITERAL("\x8a\x01\x03\x0a\x01x")); /* {17 eventRaised: {1 name: "x"}} */
+    strings_add(&packed,
+                BYTES_LITERAL("\x8a\x01\x03\x0a\x01x")); /* {17 eventRaised: {1 name: "x"}} */
     again.carryover = buffer_view(&packed);
     KIT_TURN(k, "o", again);
     kit_answer(k, kit_must(kit_take_turn(k, "o")), NULL, 0);
@@ -144,7 +148,8 @@ TEST(the_inbox_is_bounded)
     kit_free(k);
 }
 
-/* One orchestration sends, another is raised: the sender's history says sent, the receiver's raised. */
+/* One orchestration sends, another is raised: the sender's history says sent, the receiver's
+ * raised. */
 TEST(an_event_from_another_orchestration)
 {
     for (uint32_t partitions_n = 1; partitions_n <= 4; partitions_n++) {
@@ -153,9 +158,10 @@ TEST(an_event_from_another_orchestration)
         kit_start(k, "hub/to", "to", NULL);
         KIT_TURN(k, "from", act_event(0, "to", "hi", "there"), act_event(1, "nobody", "hi", NULL),
                  act_event(2, "", "hi", NULL));
-        EXPECT_HISTORY(k, "hub/from",
-                       "1 OrchestratorStarted\n2 ExecutionStarted from\n3 EventSent #0 to hi there\n"
-                       "4 EventSent #1 nobody hi\n5 EventSent #2 hi\n");
+        EXPECT_HISTORY(
+            k, "hub/from",
+            "1 OrchestratorStarted\n2 ExecutionStarted from\n3 EventSent #0 to hi there\n"
+            "4 EventSent #1 nobody hi\n5 EventSent #2 hi\n");
         EXPECT_TEXT("1 OrchestratorStarted\n2 ExecutionStarted to\n3 EventRaised hi there\n",
                     kit_fresh(k, kit_must(kit_take_turn(k, "to"))));
         kit_free(k);

@@ -7,8 +7,8 @@
 
 /* ---- rewind ---- */
 
-/* After a failed activity: the failure and its schedule are forgotten, what had succeeded stays, and the
- * orchestrator schedules the failed step anew. */
+/* After a failed activity: the failure and its schedule are forgotten, what had succeeded stays,
+ * and the orchestrator schedules the failed step anew. */
 TEST(rewinding_after_a_failed_activity)
 {
     struct kit *k = kit_new(1, 1);
@@ -29,9 +29,10 @@ TEST(rewinding_after_a_failed_activity)
     EXPECT(memcmp(before.execution_id, view.execution_id, EXECUTION_ID_SIZE) != 0);
     EXPECT(!view.failure.has);
     EXPECT_EQ(0, view.completed_ns);
-    EXPECT_HISTORY(k, "hub/a", "1 OrchestratorStarted\n2 ExecutionStarted o in\n3 TaskScheduled #1 good\n"
-                               "4 OrchestratorStarted\n5 TaskCompleted of #1 ok\n6 OrchestratorStarted\n"
-                               "7 ExecutionRewound mended\n");
+    EXPECT_HISTORY(k, "hub/a",
+                   "1 OrchestratorStarted\n2 ExecutionStarted o in\n3 TaskScheduled #1 good\n"
+                   "4 OrchestratorStarted\n5 TaskCompleted of #1 ok\n6 OrchestratorStarted\n"
+                   "7 ExecutionRewound mended\n");
     kit_crash(k, 0);
     EXPECT(!kit_evict(k, "hub/a")); /* it has a turn to do */
     const struct effect_work *turn = kit_must(kit_take_turn(k, "o"));
@@ -47,7 +48,8 @@ TEST(rewinding_after_a_failed_activity)
     kit_free(k);
 }
 
-/* The worker sees the new execution id in ExecutionStarted too: ids of children are made from it. */
+/* The worker sees the new execution id in ExecutionStarted too: ids of children are made from
+ * it. */
 TEST(rewinding_changes_the_execution_id_in_the_history)
 {
     struct kit *k = kit_new(1, 1);
@@ -66,7 +68,8 @@ TEST(rewinding_changes_the_execution_id_in_the_history)
     kit_free(k);
 }
 
-/* Tasks that were under way when it failed are under way again; answers to the old execution do not count. */
+/* Tasks that were under way when it failed are under way again; answers to the old execution do not
+ * count. */
 TEST(rewinding_reopens_what_was_open)
 {
     struct kit *k = kit_new(1, 1);
@@ -96,9 +99,10 @@ TEST(only_failed_instances_can_be_rewound)
     EXPECT_STATUS(E_NOT_FOUND, kit_rewind(k, "hub/a", NULL));
     kit_start(k, "hub/a", "o", NULL);
     EXPECT_STATUS(E_PRECONDITION, kit_rewind(k, "hub/a", NULL));
-    EXPECT_TEXT("precondition: only a failed instance can be rewound; this one is PENDING, which does "
-                "not allow it",
-                k->text);
+    EXPECT_TEXT(
+        "precondition: only a failed instance can be rewound; this one is PENDING, which does "
+        "not allow it",
+        k->text);
     KIT_TURN(k, "o", act_complete(1, NULL));
     EXPECT_STATUS(E_PRECONDITION, kit_rewind(k, "hub/a", NULL));
     EXPECT_EQ(0, k->records_n);
@@ -121,8 +125,8 @@ static struct kit *kit_with_failed_tree(void)
     return k;
 }
 
-/* Failed children are rewound with their parent, and theirs with them; the step that failed is the only one
- * that runs again, and its success goes all the way up. */
+/* Failed children are rewound with their parent, and theirs with them; the step that failed is the
+ * only one that runs again, and its success goes all the way up. */
 TEST(rewinding_a_tree)
 {
     struct kit *k = kit_with_failed_tree();
@@ -185,12 +189,15 @@ TEST(rewinding_with_a_child_that_has_ended_meanwhile)
         struct kit *k = kit_new(2, 1);
         kit_start(k, "hub/p", "parent", NULL);
         KIT_TURN(k, "parent", act_child(1, "child", "c", NULL), act_fail(2, "x"));
-        if (is_terminated[n]) kit_terminate(k, "hub/c", NULL, false);
-        else KIT_TURN(k, "child", act_complete(1, "r"));
+        if (is_terminated[n])
+            kit_terminate(k, "hub/c", NULL, false);
+        else
+            KIT_TURN(k, "child", act_complete(1, "r"));
         kit_rewind(k, "hub/p", NULL);
         const char *fresh = kit_fresh(k, kit_must(kit_take_turn(k, "parent")));
-        EXPECT(strstr(fresh, is_terminated[n] ? "2 SubOrchestrationInstanceFailed of #1"
-                                              : "2 SubOrchestrationInstanceCompleted of #1 r") != NULL);
+        EXPECT(strstr(fresh, is_terminated[n]
+                                 ? "2 SubOrchestrationInstanceFailed of #1"
+                                 : "2 SubOrchestrationInstanceCompleted of #1 r") != NULL);
         kit_free(k);
     }
 }
@@ -269,8 +276,10 @@ TEST(restarting_begins_anew)
 TEST(restarting_does_not_schedule_again)
 {
     struct kit *k = kit_new(1, 1);
-    struct input_start start = {.key = BYTES_LITERAL("hub/a"), .name = BYTES_LITERAL("o"),
-                                .has_scheduled = true, .scheduled_ms = KIT_START_MS + 100000};
+    struct input_start start = {.key = BYTES_LITERAL("hub/a"),
+                                .name = BYTES_LITERAL("o"),
+                                .has_scheduled = true,
+                                .scheduled_ms = KIT_START_MS + 100000};
     kit_start_with(k, start);
     kit_terminate(k, "hub/a", NULL, false);
     kit_restart(k, "hub/a");
@@ -327,8 +336,10 @@ TEST(a_purged_id_can_be_used_again)
     kit_raise(k, "hub/a", "e", "old");
     kit_terminate(k, "hub/a", NULL, false);
     kit_purge(k, "hub/a");
-    struct input_start start = {.key = BYTES_LITERAL("hub/a"), .name = BYTES_LITERAL("o"),
-                                .input = maybe_text("new"), .reuse = REUSE_NEVER};
+    struct input_start start = {.key = BYTES_LITERAL("hub/a"),
+                                .name = BYTES_LITERAL("o"),
+                                .input = maybe_text("new"),
+                                .reuse = REUSE_NEVER};
     EXPECT_STATUS(OK, kit_start_with(k, start));
     EXPECT(kit_view(k, "hub/a", &view));
     EXPECT_TEXT("new", kit_maybe(k, view.input));

@@ -44,7 +44,8 @@ TEST(null_and_empty_input_stay_apart)
     kit_free(k);
 }
 
-/* Name, version, tags, trace and input reach the worker's ExecutionStarted as they were given. D11 */
+/* Name, version, tags, trace and input reach the worker's ExecutionStarted as they were given.
+ * D11 */
 TEST(everything_of_a_start_reaches_the_worker)
 {
     struct kit *k = kit_new(1, 1);
@@ -56,7 +57,8 @@ TEST(everything_of_a_start_reaches_the_worker)
     strings_add(&tags, BYTES_LITERAL("\x0a\x01q\x12\x01w"));
     start.version = maybe_text("2.1");
     start.input = maybe_text("in");
-    start.trace = maybe_some(BYTES_LITERAL("\x0a\x03" "abc"));
+    start.trace = maybe_some(BYTES_LITERAL("\x0a\x03"
+                                           "abc"));
     start.tags = buffer_view(&tags);
     EXPECT_STATUS(OK, kit_start_with(k, start));
 
@@ -71,7 +73,9 @@ TEST(everything_of_a_start_reaches_the_worker)
     EXPECT_TEXT("2.1", kit_maybe(k, started.version));
     EXPECT_TEXT("in", kit_maybe(k, started.input));
     EXPECT_TEXT("a", kit_bytes(k, started.instance_id));
-    EXPECT_BYTES(BYTES_LITERAL("\x0a\x03" "abc"), started.trace.value);
+    EXPECT_BYTES(BYTES_LITERAL("\x0a\x03"
+                               "abc"),
+                 started.trace.value);
     EXPECT_BYTES(buffer_view(&tags), started.tags);
     EXPECT_BYTES(bytes_make(work->ref.execution_id, EXECUTION_ID_SIZE),
                  bytes_make(started.execution_id, EXECUTION_ID_SIZE));
@@ -285,11 +289,13 @@ static bool is_end(enum orchestration_status s)
 TEST(by_default_only_finished_instances_are_replaced)
 {
     for (size_t n = 0; n < ALL_N; n++) {
-        expect_outcome(all_statuses[n], REUSE_DEFAULT, 0, is_end(all_statuses[n]) ? REPLACED : REFUSED);
+        expect_outcome(all_statuses[n], REUSE_DEFAULT, 0,
+                       is_end(all_statuses[n]) ? REPLACED : REFUSED);
     }
 }
 
-/* Replaceable statuses, the newer meaning: exactly those in the list, a running one is terminated first. */
+/* Replaceable statuses, the newer meaning: exactly those in the list, a running one is terminated
+ * first. */
 TEST(a_replace_policy_replaces_exactly_its_statuses)
 {
     for (size_t n = 0; n < ALL_N; n++) {
@@ -313,7 +319,8 @@ TEST(an_ignore_policy_keeps_what_is_there)
     }
 }
 
-/* Older clients: "terminate" replaces the statuses it names, and need not name TERMINATED for it. */
+/* Older clients: "terminate" replaces the statuses it names, and need not name TERMINATED for
+ * it. */
 TEST(a_terminate_policy_of_older_clients_replaces_its_statuses)
 {
     for (size_t n = 0; n < ALL_N; n++) {
@@ -331,8 +338,8 @@ TEST(a_never_policy_replaces_nothing)
     }
 }
 
-/* To replace a running instance means to terminate it: a policy that allows the one and not the other is
- * refused with the words that the SDKs' tests look for, whether the id exists or not. */
+/* To replace a running instance means to terminate it: a policy that allows the one and not the
+ * other is refused with the words that the SDKs' tests look for, whether the id exists or not. */
 TEST(replacing_running_instances_needs_terminated)
 {
     struct kit *k = kit_new(1, 1);
@@ -342,9 +349,10 @@ TEST(replacing_running_instances_needs_terminated)
         start.reuse = REUSE_REPLACE;
         start.reuse_mask = 1u << alive[n] | MASK(COMPLETED);
         EXPECT_STATUS(E_INVALID, kit_start_with(k, start));
-        EXPECT_TEXT("Invalid reusable statuses: cannot exclude 'Terminated' while also allowing reuse "
-                    "of running instances",
-                    k->text);
+        EXPECT_TEXT(
+            "Invalid reusable statuses: cannot exclude 'Terminated' while also allowing reuse "
+            "of running instances",
+            k->text);
     }
     kit_free(k);
 }

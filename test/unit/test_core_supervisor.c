@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The Supervisor's ladder: complete-by, retries, the extended wait, the last resort, and what becomes of late
- * answers. S5 S6 S8 S13 S15
+ * The Supervisor's ladder: complete-by, retries, the extended wait, the last resort, and what
+ * becomes of late answers. S5 S6 S8 S13 S15
  */
 #include "test/lib/partition.h"
 #include "test/lib/test.h"
@@ -53,7 +53,8 @@ TEST(a_step_has_a_complete_by_time)
     kit_free(k);
 }
 
-/* Down the whole ladder: again, again with twice the delay, again after the extended wait, given up. S6 S15 */
+/* Down the whole ladder: again, again with twice the delay, again after the extended wait, given
+ * up. S6 S15 */
 TEST(the_ladder_ends_in_failure)
 {
     struct kit *k = kit_with_step(ladder(RESORT_FAIL));
@@ -80,7 +81,8 @@ TEST(the_ladder_ends_in_failure)
     kit_free(k);
 }
 
-/* Or in a parked step with an alert; the operator resubmits it, and it starts from its first failure. S13 */
+/* Or in a parked step with an alert; the operator resubmits it, and it starts from its first
+ * failure. S13 */
 TEST(the_ladder_ends_with_an_operator)
 {
     struct kit *k = kit_with_step(ladder(RESORT_PARK));
@@ -90,14 +92,16 @@ TEST(the_ladder_ends_with_an_operator)
         kit_tick_by(k, COMPLETE_BY_MS);
         kit_tick_by(k, 60000);
     }
-    EXPECT_TEXT("hub/a step 1 waits for an operator after 4 failures: no answer before the complete-by "
-                "time\n",
-                kit_bytes(k, buffer_view(&k->alerts)));
+    EXPECT_TEXT(
+        "hub/a step 1 waits for an operator after 4 failures: no answer before the complete-by "
+        "time\n",
+        kit_bytes(k, buffer_view(&k->alerts)));
     EXPECT_EQ(1, core_stats(kit_core(k, "hub/a"))->alerts);
     EXPECT_TEXT("1 t ERROR 4\n", kit_tasks(k, "hub/a"));
-    EXPECT_TEXT("RUNNING: step 1 waits for an operator: no answer before the complete-by time; resubmit "
-                "it when the cause is mended",
-                kit_why(k, "hub/a"));
+    EXPECT_TEXT(
+        "RUNNING: step 1 waits for an operator: no answer before the complete-by time; resubmit "
+        "it when the cause is mended",
+        kit_why(k, "hub/a"));
     EXPECT(kit_take_task(k, "t") == NULL);
     kit_crash(k, 0);
     EXPECT(kit_evict(k, "hub/a"));
@@ -194,8 +198,8 @@ TEST(a_late_answer_is_recorded)
     kit_free(k);
 }
 
-/* The late success of a step that was given up is recorded too, also when the orchestration has already ended
- * because of it. S5 S21 */
+/* The late success of a step that was given up is recorded too, also when the orchestration has
+ * already ended because of it. S5 S21 */
 TEST(a_late_answer_to_a_step_that_was_given_up_is_recorded)
 {
     for (int is_ended = 0; is_ended < 2; is_ended++) {
@@ -268,8 +272,8 @@ TEST(renewing_without_complete_by)
     kit_free(k);
 }
 
-/* Reasons are cut to their limit, but never inside a character: they end up in protocol strings, which every
- * SDK refuses to read when they are not UTF-8. */
+/* Reasons are cut to their limit, but never inside a character: they end up in protocol strings,
+ * which every SDK refuses to read when they are not UTF-8. */
 TEST(reasons_stay_utf8_when_they_are_cut)
 {
     for (size_t shift = 0; shift < 3; shift++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Suspend and resume: nothing is emitted while suspended, nothing is lost, and the order of arrival is kept.
- * S23 D11
+ * Suspend and resume: nothing is emitted while suspended, nothing is lost, and the order of arrival
+ * is kept. S23 D11
  */
 #include "test/lib/partition.h"
 #include "test/lib/test.h"
@@ -25,8 +25,9 @@ TEST(suspending_needs_no_worker)
     struct kit *k = kit_with_waiting_instance();
     EXPECT_STATUS(OK, kit_suspend(k, "hub/a", "why"));
     EXPECT_TEXT("SUSPENDED", kit_status(k, "hub/a"));
-    EXPECT_HISTORY(k, "hub/a", "1 OrchestratorStarted\n2 ExecutionStarted o\n3 OrchestratorStarted\n"
-                               "4 ExecutionSuspended why\n");
+    EXPECT_HISTORY(k, "hub/a",
+                   "1 OrchestratorStarted\n2 ExecutionStarted o\n3 OrchestratorStarted\n"
+                   "4 ExecutionSuspended why\n");
     kit_crash(k, 0);
     EXPECT_TEXT("SUSPENDED", kit_status(k, "hub/a"));
     EXPECT_STATUS(OK, kit_resume(k, "hub/a", NULL));
@@ -57,7 +58,8 @@ TEST(suspend_and_resume_are_idempotent)
     kit_free(k);
 }
 
-/* Suspended before its first turn: nothing runs until resume, then the orchestrator sees it all in order. */
+/* Suspended before its first turn: nothing runs until resume, then the orchestrator sees it all in
+ * order. */
 TEST(suspending_a_pending_instance)
 {
     struct kit *k = kit_new(1, 1);
@@ -68,9 +70,10 @@ TEST(suspending_a_pending_instance)
     kit_raise(k, "hub/a", "e", NULL);
     kit_resume(k, "hub/a", "r");
     EXPECT_TEXT("PENDING", kit_status(k, "hub/a"));
-    EXPECT_TEXT("1 OrchestratorStarted\n2 ExecutionStarted o\n3 ExecutionSuspended s\n4 EventRaised e\n"
-                "5 ExecutionResumed r\n",
-                next_fresh(k));
+    EXPECT_TEXT(
+        "1 OrchestratorStarted\n2 ExecutionStarted o\n3 ExecutionSuspended s\n4 EventRaised e\n"
+        "5 ExecutionResumed r\n",
+        next_fresh(k));
     kit_free(k);
 }
 
@@ -85,14 +88,15 @@ TEST(several_pairs_in_one_batch)
     EXPECT_TEXT("SUSPENDED", kit_status(k, "hub/a"));
     EXPECT(kit_take_turn(k, "o") == NULL);
     kit_resume(k, "hub/a", "4");
-    EXPECT_TEXT("1 OrchestratorStarted\n2 ExecutionResumed 2\n3 EventRaised e\n4 ExecutionSuspended 3\n"
-                "5 ExecutionResumed 4\n",
-                next_fresh(k));
+    EXPECT_TEXT(
+        "1 OrchestratorStarted\n2 ExecutionResumed 2\n3 EventRaised e\n4 ExecutionSuspended 3\n"
+        "5 ExecutionResumed 4\n",
+        next_fresh(k));
     kit_free(k);
 }
 
-/* A turn that is under way when the instance is suspended does not count, and comes again after resume: an
- * answer that is dropped must not take the turn with it. L0 */
+/* A turn that is under way when the instance is suspended does not count, and comes again after
+ * resume: an answer that is dropped must not take the turn with it. L0 */
 TEST(suspending_during_a_turn)
 {
     struct kit *k = kit_with_waiting_instance();
@@ -147,13 +151,16 @@ TEST(suspending_again_during_the_turn_of_the_resume)
     kit_free(k);
 }
 
-/* A scheduled start that falls due while suspended begins on resume; resumed before, it waits on. */
+/* A scheduled start that falls due while suspended begins on resume; resumed before, it waits
+ * on. */
 TEST(suspending_a_scheduled_start)
 {
     for (int is_early = 0; is_early < 2; is_early++) {
         struct kit *k = kit_new(1, 1);
-        struct input_start start = {.key = BYTES_LITERAL("hub/a"), .name = BYTES_LITERAL("o"),
-                                    .has_scheduled = true, .scheduled_ms = KIT_START_MS + 1000};
+        struct input_start start = {.key = BYTES_LITERAL("hub/a"),
+                                    .name = BYTES_LITERAL("o"),
+                                    .has_scheduled = true,
+                                    .scheduled_ms = KIT_START_MS + 1000};
         kit_start_with(k, start);
         kit_suspend(k, "hub/a", NULL);
         kit_tick_by(k, is_early ? 500 : 2000);

@@ -23,8 +23,9 @@ TEST(terminating_a_pending_instance)
     kit_start(k, "hub/a", "o", "in");
     EXPECT_STATUS(OK, kit_terminate(k, "hub/a", "\"stop\"", false));
     expect_terminated(k, "hub/a", "\"stop\"");
-    EXPECT_HISTORY(k, "hub/a", "1 OrchestratorStarted\n2 ExecutionStarted o in\n"
-                               "3 ExecutionTerminated \"stop\"\n4 ExecutionCompleted TERMINATED \"stop\"\n");
+    EXPECT_HISTORY(k, "hub/a",
+                   "1 OrchestratorStarted\n2 ExecutionStarted o in\n"
+                   "3 ExecutionTerminated \"stop\"\n4 ExecutionCompleted TERMINATED \"stop\"\n");
     EXPECT(kit_take_turn(k, "o") == NULL);
     kit_free(k);
 }
@@ -34,7 +35,8 @@ TEST(terminating_a_running_instance)
 {
     struct kit *k = kit_new(1, 1);
     kit_start(k, "hub/a", "o", NULL);
-    KIT_TURN(k, "o", act_task(1, "t", NULL), act_task(2, "t", NULL), act_timer(3, KIT_START_MS + 1000));
+    KIT_TURN(k, "o", act_task(1, "t", NULL), act_task(2, "t", NULL),
+             act_timer(3, KIT_START_MS + 1000));
     const struct effect_work *task = kit_must(kit_take_task(k, "t"));
     kit_raise(k, "hub/a", "e", NULL);
     kit_terminate(k, "hub/a", NULL, false);
@@ -124,7 +126,8 @@ TEST(a_whole_tree_is_terminated)
         struct kit *k = kit_new(partitions_n, 1);
         kit_start(k, "hub/root", "root", NULL);
         KIT_TURN(k, "root", act_child(1, "mid", "left", NULL), act_child(2, "mid", "right", NULL));
-        KIT_TURN(k, "mid", act_child(1, "leaf", "left-1", NULL), act_child(2, "leaf", "left-2", NULL));
+        KIT_TURN(k, "mid", act_child(1, "leaf", "left-1", NULL),
+                 act_child(2, "leaf", "left-2", NULL));
         KIT_TURN(k, "mid", act_child(1, "leaf", "right-1", NULL));
         KIT_TURN(k, "leaf", act_complete(1, "done"));
         kit_terminate(k, "hub/left", "x", false); /* its leaves go on */
@@ -135,8 +138,10 @@ TEST(a_whole_tree_is_terminated)
         int completed = 0;
         const char *leaves[] = {"hub/left-1", "hub/left-2", "hub/right-1"};
         for (size_t n = 0; n < 3; n++) {
-            if (strcmp(kit_status(k, leaves[n]), "COMPLETED") == 0) completed++;
-            else expect_terminated(k, leaves[n], "all");
+            if (strcmp(kit_status(k, leaves[n]), "COMPLETED") == 0)
+                completed++;
+            else
+                expect_terminated(k, leaves[n], "all");
         }
         EXPECT_EQ(1, completed);
         kit_free(k);
@@ -174,7 +179,8 @@ TEST(only_children_of_this_execution_are_terminated)
     kit_free(k);
 }
 
-/* A recursive terminate that overtakes nothing: the child's start is still on its way when its parent ends. */
+/* A recursive terminate that overtakes nothing: the child's start is still on its way when its
+ * parent ends. */
 TEST(a_child_that_is_still_being_created_is_terminated)
 {
     struct kit *k = kit_new(2, 1);

@@ -179,7 +179,8 @@ TEST(tokens_without_memory)
     teardown(&f);
 }
 
-/* The token of one instance completes no other, in this hub or another: the reference names all of it. S24 */
+/* The token of one instance completes no other, in this hub or another: the reference names all of
+ * it. S24 */
 TEST(a_token_is_for_one_instance)
 {
     struct kit *k = kit_new(1, 1);

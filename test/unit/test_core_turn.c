@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Turns of the orchestrator: what a worker is given, which of its answers count, and what they change.
+ * Turns of the orchestrator: what a worker is given, which of its answers count, and what they
+ * change.
  */
 #include "test/lib/partition.h"
 #include "test/lib/test.h"
@@ -12,7 +13,8 @@ static struct kit *kit_with_instance(void)
     return k;
 }
 
-/* The first turn brings OrchestratorStarted and ExecutionStarted; with its commit the instance runs. */
+/* The first turn brings OrchestratorStarted and ExecutionStarted; with its commit the instance
+ * runs. */
 TEST(the_first_committed_turn_makes_it_running)
 {
     struct kit *k = kit_with_instance();
@@ -50,7 +52,8 @@ TEST(the_past_is_sent_only_when_wanted)
     kit_free(k);
 }
 
-/* The orchestrator's clock in the history is the one that the worker was given, not the answer's. */
+/* The orchestrator's clock in the history is the one that the worker was given, not the
+ * answer's. */
 TEST(the_orchestrators_clock_is_that_of_the_dispatch)
 {
     struct kit *k = kit_with_instance();
@@ -79,7 +82,8 @@ TEST(completion_sets_output_and_failure)
                                               STATUS_CANCELED};
     for (size_t n = 0; n < 4; n++) {
         struct kit *k = kit_with_instance();
-        struct action end = ends[n] == STATUS_FAILED ? act_fail(1, "broken") : act_complete(1, "out");
+        struct action end =
+            ends[n] == STATUS_FAILED ? act_fail(1, "broken") : act_complete(1, "out");
         struct instance_view view;
         end.status = ends[n];
         test_note("end %zu", n);
@@ -114,8 +118,9 @@ TEST(the_first_completion_counts)
 {
     struct kit *k = kit_with_instance();
     KIT_TURN(k, "o", act_complete(1, "first"), act_complete(2, "second"));
-    EXPECT_HISTORY(k, "hub/a", "1 OrchestratorStarted\n2 ExecutionStarted o in\n"
-                               "3 ExecutionCompleted #1 COMPLETED first\n");
+    EXPECT_HISTORY(k, "hub/a",
+                   "1 OrchestratorStarted\n2 ExecutionStarted o in\n"
+                   "3 ExecutionCompleted #1 COMPLETED first\n");
     kit_free(k);
 }
 
@@ -130,11 +135,13 @@ static const char *custom_status(struct kit *k)
 
 static void turn_with_status(struct kit *k, struct maybe status, struct action action)
 {
-    struct orchestrator_answer answer = {.actions = &action, .actions_n = 1, .custom_status = status};
+    struct orchestrator_answer answer = {
+        .actions = &action, .actions_n = 1, .custom_status = status};
     EXPECT_STATUS(OK, kit_answer_with(k, kit_must(kit_take_turn(k, "o")), &answer));
 }
 
-/* Each turn says the whole custom status again: absent and raw empty clear it, a JSON "" is a value. D11 */
+/* Each turn says the whole custom status again: absent and raw empty clear it, a JSON "" is a
+ * value. D11 */
 TEST(custom_status_is_what_the_last_turn_said)
 {
     struct kit *k = kit_with_instance();
@@ -154,7 +161,8 @@ TEST(custom_status_is_what_the_last_turn_said)
     kit_free(k);
 }
 
-/* A new generation keeps its predecessor's custom status until it sets one; then absent clears again. */
+/* A new generation keeps its predecessor's custom status until it sets one; then absent clears
+ * again. */
 TEST(custom_status_is_carried_over_until_set)
 {
     struct kit *k = kit_with_instance();
@@ -221,7 +229,8 @@ TEST(a_second_answer_is_dropped)
     kit_free(k);
 }
 
-/* An answer to a dispatch that was given up does not count, also when nobody has the turn again yet. S12 S20 */
+/* An answer to a dispatch that was given up does not count, also when nobody has the turn again
+ * yet. S12 S20 */
 TEST(an_answer_after_abandoning_is_dropped)
 {
     struct kit *k = kit_with_instance();
@@ -234,8 +243,9 @@ TEST(an_answer_after_abandoning_is_dropped)
     EXPECT_STATUS(OK, KIT_ANSWER(k, turn, act_complete(1, "first")));
     EXPECT_EQ(0, k->records_n);
     EXPECT_STATUS(OK, KIT_ANSWER(k, again, act_complete(1, "second")));
-    EXPECT_HISTORY(k, "hub/a", "1 OrchestratorStarted\n2 ExecutionStarted o in\n"
-                               "3 ExecutionCompleted #1 COMPLETED second\n");
+    EXPECT_HISTORY(k, "hub/a",
+                   "1 OrchestratorStarted\n2 ExecutionStarted o in\n"
+                   "3 ExecutionCompleted #1 COMPLETED second\n");
     kit_free(k);
 }
 
@@ -281,7 +291,8 @@ TEST(answers_without_token_are_for_the_present_lease)
     kit_free(k);
 }
 
-/* After a restart of the engine, a worker that goes on and answers is right: nobody else has the turn. S10 */
+/* After a restart of the engine, a worker that goes on and answers is right: nobody else has the
+ * turn. S10 */
 TEST(an_answer_across_a_restart_counts)
 {
     struct kit *k = kit_with_instance();
@@ -352,7 +363,8 @@ static void expect_invalid_answer(struct action *actions, uint32_t n, const char
     kit_free(k);
 }
 
-/* An answer that the engine cannot take fails the instance with the reason; it never stops the engine. */
+/* An answer that the engine cannot take fails the instance with the reason; it never stops the
+ * engine. */
 TEST(senseless_answers_fail_the_instance)
 {
     static char long_id[260];
@@ -380,7 +392,8 @@ TEST(senseless_answers_fail_the_instance)
     expect_invalid_answer(&entity, 1, "entities are not available");
 }
 
-/* A payload beyond the limit fails the instance: refusing the answer would leave it stuck for ever. */
+/* A payload beyond the limit fails the instance: refusing the answer would leave it stuck for
+ * ever. */
 TEST(a_payload_beyond_the_limit_fails_the_instance)
 {
     struct mem *mem = mem_process();
@@ -390,6 +403,32 @@ TEST(a_payload_beyond_the_limit_fails_the_instance)
     large.input = maybe_some(bytes_make(payload, size));
     expect_invalid_answer(&large, 1, "16 MiB");
     mem_give(mem, payload, size);
+}
+
+/* More than the limits of one answer or one history fails the instance with what to do about it. */
+TEST(too_many_actions_and_too_long_histories_fail_the_instance)
+{
+    enum { N = 100001 };
+    struct action *actions = mem_take(mem_process(), N * sizeof *actions);
+    struct instance_view view;
+    struct kit *k = kit_with_instance();
+    k->is_thorough = false;
+    for (int32_t n = 0; n < N; n++) actions[n] = act_event(n, "", "e", NULL);
+    kit_answer(k, kit_must(kit_take_turn(k, "o")), actions, N);
+    EXPECT(kit_view(k, "hub/a", &view));
+    EXPECT_TEXT("more than 100,000 actions in one turn",
+                kit_bytes(k, failure_message(view.failure.value)));
+
+    kit_start(k, "hub/a", "o", NULL);
+    kit_answer(k, kit_must(kit_take_turn(k, "o")), actions, N - 1);
+    EXPECT_TEXT("RUNNING", kit_status(k, "hub/a"));
+    kit_raise(k, "hub/a", "e", NULL);
+    kit_answer(k, kit_must(kit_take_turn(k, "o")), actions, N - 1);
+    EXPECT(kit_view(k, "hub/a", &view));
+    EXPECT_TEXT("the history has more than 200,000 events or 128 MiB: use continue-as-new",
+                kit_bytes(k, failure_message(view.failure.value)));
+    kit_free(k);
+    mem_give(mem_process(), actions, N * sizeof *actions);
 }
 
 /* Ids may come in any order, with gaps, and zero is an id like any other. */
@@ -432,8 +471,8 @@ TEST(an_abandoned_turn_comes_back_later)
     kit_free(k);
 }
 
-/* A turn that no worker finishes is poison: after twenty attempts it is parked, with an alert, and resume
- * gives it another chance. S13 */
+/* A turn that no worker finishes is poison: after twenty attempts it is parked, with an alert, and
+ * resume gives it another chance. S13 */
 TEST(a_poisoned_turn_is_parked_after_twenty_attempts)
 {
     struct kit *k = kit_with_instance();
@@ -446,7 +485,8 @@ TEST(a_poisoned_turn_is_parked_after_twenty_attempts)
     EXPECT(kit_take_turn(k, "o") == NULL);
     EXPECT_TEXT("hub/a parked after 20 turns that no worker finished: crashed\n",
                 kit_bytes(k, buffer_view(&k->alerts)));
-    EXPECT_TEXT("PENDING: parked: crashed; resume it when the cause is mended", kit_why(k, "hub/a"));
+    EXPECT_TEXT("PENDING: parked: crashed; resume it when the cause is mended",
+                kit_why(k, "hub/a"));
     kit_crash(k, 0);
     kit_raise(k, "hub/a", "e", NULL);
     kit_tick_by(k, 1);
@@ -475,7 +515,8 @@ TEST(a_committed_turn_resets_the_count)
     kit_free(k);
 }
 
-/* Work of different names, versions and hubs waits in different queues, first come first served. S3 */
+/* Work of different names, versions and hubs waits in different queues, first come first served.
+ * S3 */
 TEST(queues_are_first_come_first_served)
 {
     struct kit *k = kit_new(1, 1);

@@ -8,8 +8,10 @@
 TEST(why_before_the_first_turn)
 {
     struct kit *k = kit_new(1, 1);
-    struct input_start start = {.key = BYTES_LITERAL("hub/a"), .name = BYTES_LITERAL("o"),
-                                .has_scheduled = true, .scheduled_ms = KIT_START_MS + 1000};
+    struct input_start start = {.key = BYTES_LITERAL("hub/a"),
+                                .name = BYTES_LITERAL("o"),
+                                .has_scheduled = true,
+                                .scheduled_ms = KIT_START_MS + 1000};
     EXPECT_TEXT("", kit_why(k, "hub/a"));
     kit_start_with(k, start);
     EXPECT_TEXT("PENDING: starts at 1700000001500 ms", kit_why(k, "hub/a"));
@@ -17,12 +19,14 @@ TEST(why_before_the_first_turn)
     EXPECT_TEXT("PENDING: 1 new events wait for a worker of \"o\"", kit_why(k, "hub/a"));
     k->worker = 9;
     const struct effect_work *turn = kit_must(kit_take_turn(k, "o"));
-    EXPECT_TEXT("PENDING: its orchestrator runs on worker 9 with 1 new events", kit_why(k, "hub/a"));
+    EXPECT_TEXT("PENDING: its orchestrator runs on worker 9 with 1 new events",
+                kit_why(k, "hub/a"));
     kit_abandon(k, turn, "no");
     EXPECT_TEXT("PENDING: its turn failed 1 times and is tried again at 1700000001700 ms",
                 kit_why(k, "hub/a"));
     kit_suspend(k, "hub/a", NULL);
-    EXPECT_TEXT("SUSPENDED: suspended with 2 messages waiting; resume it to go on", kit_why(k, "hub/a"));
+    EXPECT_TEXT("SUSPENDED: suspended with 2 messages waiting; resume it to go on",
+                kit_why(k, "hub/a"));
     kit_terminate(k, "hub/a", NULL, false);
     EXPECT_TEXT("TERMINATED: it has ended; 1 messages were left unread", kit_why(k, "hub/a"));
     kit_free(k);
@@ -41,7 +45,8 @@ TEST(why_while_it_waits)
                 kit_why(k, "hub/a"));
     kit_raise(k, "hub/a", "e", NULL);
     KIT_TURN(k, "o", act_task(3, "t", NULL));
-    EXPECT_TEXT("RUNNING: waits for 1 activities, 1 timers, 1 sub-orchestrations", kit_why(k, "hub/a"));
+    EXPECT_TEXT("RUNNING: waits for 1 activities, 1 timers, 1 sub-orchestrations",
+                kit_why(k, "hub/a"));
     kit_free(k);
 }
 
@@ -91,8 +96,9 @@ TEST(names)
     EXPECT_TEXT("TaskScheduled", event_name(EVENT_TASK_SCHEDULED));
     EXPECT_TEXT("Unknown", event_name(EVENT_UNKNOWN));
     EXPECT_TEXT("Unknown", event_name((enum event_kind)99));
-    const char *const statuses[] = {"RUNNING", "COMPLETED",  "CONTINUED_AS_NEW", "FAILED", "CANCELED",
-                                    "TERMINATED", "PENDING", "SUSPENDED", "UNKNOWN"};
+    const char *const statuses[] = {"RUNNING", "COMPLETED", "CONTINUED_AS_NEW",
+                                    "FAILED",  "CANCELED",  "TERMINATED",
+                                    "PENDING", "SUSPENDED", "UNKNOWN"};
     for (int n = 0; n < 9; n++) {
         EXPECT_TEXT(statuses[n], orchestration_status_name((enum orchestration_status)n));
     }

@@ -171,7 +171,8 @@ TEST(filters_decide)
     bench_release(&b);
 }
 
-/* Work vanishes when its instance ends: a take that finds none must not be repeated for ever, nor cost credit. */
+/* Work vanishes when its instance ends: a take that finds none must not be repeated for ever, nor
+ * cost credit. */
 TEST(vanished_work_is_forgotten)
 {
     struct bench b;
@@ -192,7 +193,8 @@ TEST(vanished_work_is_forgotten)
     bench_release(&b);
 }
 
-/* A worker that has left is given nothing, and is not found by the number that work on its way carries. */
+/* A worker that has left is given nothing, and is not found by the number that work on its way
+ * carries. */
 TEST(detached_worker_is_gone)
 {
     struct bench b;
@@ -235,7 +237,8 @@ TEST(empty_queues_are_bounded)
     bench_release(&b);
 }
 
-/* Without memory for a new queue the caller must know: that work would never be given to anybody. */
+/* Without memory for a new queue the caller must know: that work would never be given to
+ * anybody. */
 TEST(no_memory_for_a_queue_is_told)
 {
     struct bench b;

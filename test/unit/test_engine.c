@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The engine with real files and threads: what the other tests prove of one host must hold when its lanes
- * really run beside each other. No test here depends on how long anything takes.
+ * The engine with real files and threads: what the other tests prove of one host must hold when its
+ * lanes really run beside each other. No test here depends on how long anything takes.
  */
 #include "host/engine.h"
 
@@ -176,8 +176,8 @@ static void expect_completed(struct engine *e, const char *key, const char *outp
     EXPECT_EQ(0, r.purged_n);
 }
 
-/* Several hundred orchestrations through real threads and files all complete; after a clean end and a restart
- * all are still there, and the journal has nothing left to replay. */
+/* Several hundred orchestrations through real threads and files all complete; after a clean end and
+ * a restart all are still there, and the journal has nothing left to replay. */
 TEST(hundreds_complete_and_survive_a_restart)
 {
     enum { N = 400 };
@@ -235,7 +235,8 @@ static void count_rows(struct request *r)
 
     *rows_n += (uint32_t)r->rows_n;
     for (size_t i = 1; i < r->rows_n; i++) {
-        if (r->rows[i - 1].created_ns / NS_PER_MS > r->rows[i].created_ns / NS_PER_MS) *rows_n = 9999;
+        if (r->rows[i - 1].created_ns / NS_PER_MS > r->rows[i].created_ns / NS_PER_MS)
+            *rows_n = 9999;
     }
 }
 
@@ -275,7 +276,8 @@ TEST(shards_work_together)
     for (uint32_t i = 0; i < 3; i++) agent_end(&agents[i]);
 }
 
-/* One data directory, one process: a second one is told who has it, and the first is not disturbed. */
+/* One data directory, one process: a second one is told who has it, and the first is not
+ * disturbed. */
 TEST(locked_directory_is_refused)
 {
     struct engine_options options;
@@ -302,7 +304,8 @@ static void write_format(const char *directory, const char *text)
     EXPECT(fclose(file) == 0);
 }
 
-/* An older program must not touch what a newer one has written: it does not know what it would break. */
+/* An older program must not touch what a newer one has written: it does not know what it would
+ * break. */
 TEST(newer_format_is_refused_untouched)
 {
     struct engine_options options;
@@ -320,7 +323,8 @@ TEST(newer_format_is_refused_untouched)
     EXPECT_STATUS(E_CORRUPT, engine_open(&options, damage, &e));
 }
 
-/* The number of partitions decides where an instance lives: it cannot change under a data directory. */
+/* The number of partitions decides where an instance lives: it cannot change under a data
+ * directory. */
 TEST(changed_partitions_are_refused)
 {
     struct engine_options options;

@@ -19,8 +19,8 @@ TEST(empty_filter_knows_that_it_has_nothing)
     filter_release(&f);
 }
 
-/* Against a plain array: a key that is there is never denied, and one that is not there is denied but for equal
- * hashes, through many additions, removals and growths. */
+/* Against a plain array: a key that is there is never denied, and one that is not there is denied
+ * but for equal hashes, through many additions, removals and growths. */
 TEST(filter_agrees_with_a_plain_list)
 {
     enum { KEYS_N = 3000 };
@@ -55,7 +55,8 @@ TEST(filter_agrees_with_a_plain_list)
     filter_release(&f);
 }
 
-/* Two keys may share a hash: purging one must not make the other look new, or it would be started twice. */
+/* Two keys may share a hash: purging one must not make the other look new, or it would be started
+ * twice. */
 TEST(equal_hashes_are_counted)
 {
     struct filter f;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The host over stores in memory: durability before answers, recovery at every point, loading and eviction,
- * full disks and failing archives. Lists and purges are in test_host_lists.c.
+ * The host over stores in memory: durability before answers, recovery at every point, loading and
+ * eviction, full disks and failing archives. Lists and purges are in test_host_lists.c.
  */
 #include "test/unit/host_world.h"
 
@@ -35,7 +35,8 @@ TEST(orchestration_runs_to_its_end)
     world_release(&w);
 }
 
-/* Nobody may hear of what a crash could still undo: neither who started it, nor who only looks, nor a worker. */
+/* Nobody may hear of what a crash could still undo: neither who started it, nor who only looks, nor
+ * a worker. */
 TEST(nothing_is_told_before_it_is_durable)
 {
     struct world w;
@@ -85,6 +86,32 @@ TEST(a_frame_carries_everything_that_came_meanwhile)
     world_release(&w);
 }
 
+/* A batch that is full goes on its way before more is taken; however small the bound, everything
+ * gets its turn. */
+TEST(small_batches_do_all_the_work)
+{
+    struct world w;
+    static struct ask starts[20];
+    char id[16];
+    world_init(&w);
+    w.options.batch_bytes_max = 1;
+    world_open(&w);
+    for (int i = 0; i < 20; i++) {
+        (void)snprintf(id, sizeof id, "i%d", i);
+        ask_init(&starts[i], &w, REQUEST_START, id);
+        starts[i].request.start.name = BYTES_LITERAL("seq2");
+        ask_post(&starts[i]);
+    }
+    world_pump(&w);
+    EXPECT(world_stats(&w).frames >= 20 * 6);
+    for (int i = 0; i < 20; i++) {
+        EXPECT(starts[i].is_done);
+        (void)snprintf(id, sizeof id, "i%d", i);
+        expect_completed(&w, id, "done");
+    }
+    world_release(&w);
+}
+
 /* One step of the host or of a lane at a time, so that a crash can come between any two. */
 static bool run_steps(struct world *w, int steps_n)
 {
@@ -97,8 +124,9 @@ static bool run_steps(struct world *w, int steps_n)
     return true;
 }
 
-/* Wherever the process ends, after a restart an acknowledged start runs to its end, and no step is lost or
- * recorded twice. The archive is written all the while, so that its rounds are cut off too. */
+/* Wherever the process ends, after a restart an acknowledged start runs to its end, and no step is
+ * lost or recorded twice. The archive is written all the while, so that its rounds are cut off
+ * too. */
 TEST(crash_at_every_point_loses_nothing)
 {
     bool is_cut_off = true;
@@ -134,7 +162,8 @@ TEST(crash_at_every_point_loses_nothing)
     }
 }
 
-/* A finished instance is in the archive after archive_every_ms, leaves memory, and can still be seen. */
+/* A finished instance is in the archive after archive_every_ms, leaves memory, and can still be
+ * seen. */
 TEST(finished_instances_move_to_the_archive)
 {
     struct world w;
@@ -151,7 +180,9 @@ TEST(finished_instances_move_to_the_archive)
     ask_run(&history);
     EXPECT_EQ(1, history.counts[EVENT_TASK_COMPLETED]);
     EXPECT_EQ(0, world_stats(&w).instances_hot); /* to look at it is no reason to load it */
-    EXPECT_STATUS(OK, world_start(&w, "a", "seq2")); /* the id may be used again: the old one is loaded first */
+    EXPECT_STATUS(
+        OK,
+        world_start(&w, "a", "seq2")); /* the id may be used again: the old one is loaded first */
     expect_completed(&w, "a", "done");
     EXPECT_EQ(1, world_stats(&w).loaded);
     world_release(&w);
@@ -196,7 +227,8 @@ TEST(idle_instance_leaves_and_an_event_brings_it_back)
     world_release(&w);
 }
 
-/* A sleeper is not in memory for most of its sleep, comes back before its time, and wakes on time. */
+/* A sleeper is not in memory for most of its sleep, comes back before its time, and wakes on
+ * time. */
 TEST(sleeper_comes_back_in_time)
 {
     struct world w;
@@ -235,7 +267,8 @@ TEST(sleeper_wakes_after_a_restart)
     world_release(&w);
 }
 
-/* Requests for an instance that is being loaded are done in the order they came; others do not wait for it. */
+/* Requests for an instance that is being loaded are done in the order they came; others do not wait
+ * for it. */
 TEST(parked_requests_keep_their_order)
 {
     struct world w;
@@ -272,8 +305,8 @@ TEST(parked_requests_keep_their_order)
     world_release(&w);
 }
 
-/* Waiting is answered by the change, with what is durable then; by what is there already; or at once when there
- * is no such instance. */
+/* Waiting is answered by the change, with what is durable then; by what is there already; or at
+ * once when there is no such instance. */
 TEST(waits_are_answered)
 {
     struct world w;
@@ -356,7 +389,8 @@ TEST(message_brings_its_target_back)
     world_release(&w);
 }
 
-/* Messages to a partition stay in line behind one whose target is loaded, and none is lost or sent in vain. */
+/* Messages to a partition stay in line behind one whose target is loaded, and none is lost or sent
+ * in vain. */
 TEST(messages_wait_in_line)
 {
     struct world w;
@@ -387,8 +421,8 @@ TEST(messages_wait_in_line)
     world_release(&w);
 }
 
-/* On a full disk nothing is lost and nothing is told; what would grow is refused in words; and when there is
- * space again everything goes on. */
+/* On a full disk nothing is lost and nothing is told; what would grow is refused in words; and when
+ * there is space again everything goes on. */
 TEST(full_disk_waits_and_goes_on)
 {
     struct world w;
@@ -421,7 +455,8 @@ TEST(full_disk_waits_and_goes_on)
     world_release(&w);
 }
 
-/* Before the disk is full, when no next segment could be allocated, new work is refused and old work goes on. */
+/* Before the disk is full, when no next segment could be allocated, new work is refused and old
+ * work goes on. */
 TEST(nearly_full_disk_refuses_new_work_only)
 {
     struct world w;
@@ -487,7 +522,8 @@ TEST(failing_archive_catches_up)
     world_release(&w);
 }
 
-/* When the archive is too far behind, starts are refused with the name of the limit; the rest goes on. */
+/* When the archive is too far behind, starts are refused with the name of the limit; the rest goes
+ * on. */
 TEST(archive_lag_stops_starts)
 {
     struct world w;
@@ -515,7 +551,8 @@ TEST(archive_lag_stops_starts)
     world_release(&w);
 }
 
-/* Memory for instances is bounded: idle ones leave before their time, and when none can, starts are refused. */
+/* Memory for instances is bounded: idle ones leave before their time, and when none can, starts are
+ * refused. */
 TEST(hot_bytes_are_bounded)
 {
     struct world w;
@@ -572,7 +609,8 @@ TEST(work_of_a_lost_worker_is_given_again)
     world_release(&w);
 }
 
-/* A request whose step finds no memory is refused and changes nothing: the same again is as if new. */
+/* A request whose step finds no memory is refused and changes nothing: the same again is as if
+ * new. */
 TEST(no_memory_refuses_and_changes_nothing)
 {
     struct world w;
@@ -598,7 +636,8 @@ TEST(no_memory_refuses_and_changes_nothing)
     world_release(&w);
 }
 
-/* A clean end: what was asked is done, what has finished is archived, and nobody can ask any more. */
+/* A clean end: what was asked is done, what has finished is archived, and nobody can ask any
+ * more. */
 TEST(stop_finishes_and_archives)
 {
     struct world w;
@@ -686,7 +725,8 @@ static enum status skip_frame(void *user, const struct journal_frame *frame)
     return OK;
 }
 
-/* Bytes that are no records, in a frame with a good checksum, are refused with the number of the frame. */
+/* Bytes that are no records, in a frame with a good checksum, are refused with the number of the
+ * frame. */
 TEST(damaged_payload_is_refused)
 {
     static const uint8_t payload[] = {1, 3, 0, 0, 0, 0xff, 0xff, 0xff};

@@ -46,7 +46,8 @@ static void archive_all(struct world *w)
     EXPECT_EQ(0, world_stats(w).instances_hot);
 }
 
-/* A client sees what it has just started, whatever is where: some archived, some asleep, some in memory. */
+/* A client sees what it has just started, whatever is where: some archived, some asleep, some in
+ * memory. */
 TEST(list_merges_memory_and_archive)
 {
     struct world w;
@@ -71,7 +72,8 @@ TEST(list_merges_memory_and_archive)
     world_release(&w);
 }
 
-/* Page by page, with instances moving between memory and archive between the pages, each appears once. */
+/* Page by page, with instances moving between memory and archive between the pages, each appears
+ * once. */
 TEST(pages_give_each_instance_once)
 {
     struct world w;
@@ -100,8 +102,8 @@ TEST(pages_give_each_instance_once)
     world_release(&w);
 }
 
-/* While the archive is being read for a list, an instance moves there from memory: it was in neither place
- * when each was looked at, and must be listed all the same. */
+/* While the archive is being read for a list, an instance moves there from memory: it was in
+ * neither place when each was looked at, and must be listed all the same. */
 TEST(list_has_what_leaves_memory_meanwhile)
 {
     struct world w;
@@ -134,6 +136,45 @@ TEST(list_has_what_leaves_memory_meanwhile)
     world_release(&w);
 }
 
+/* The archive is read before, and memory looked at after an instance has moved: its old row must
+ * not count. */
+TEST(list_does_not_show_an_old_row)
+{
+    struct world w;
+    struct ask a, raise, wait;
+    world_init(&w);
+    world_open(&w);
+    start_some(&w, 0, 1, "wait");
+    archive_all(&w); /* RUNNING, says its row */
+    ask_init(&raise, &w, REQUEST_RAISE, "i00");
+    raise.request.client.name = BYTES_LITERAL("go");
+    ask_run(&raise);
+    EXPECT_EQ(1, world_stats(&w).instances_hot); /* and has completed */
+
+    w.is_held[LANE_ARCHIVE] = true;
+    world_advance_ms(&w, 2 * w.options.archive_every_ms);
+    w.is_held[LANE_READ] = true;
+    list_page(&w, &a, 10, 0, "");
+    a.request.query.status_mask = 1u << STATUS_RUNNING;
+    ask_run(&a);
+    struct job *job = container_of(list_pop_front(&w.lanes[LANE_READ]), struct job, node);
+    job->run(job); /* reads the old row */
+    w.is_held[LANE_ARCHIVE] = false;
+    world_pump(&w); /* the new one is written, and the instance leaves */
+    EXPECT_EQ(0, world_stats(&w).instances_hot);
+    job->done(job);
+    w.is_held[LANE_READ] = false;
+    world_pump(&w);
+    EXPECT(a.is_done);
+    EXPECT_TEXT("", a.rows);
+
+    ask_init(&wait, &w, REQUEST_WAIT, "i00");
+    wait.request.wait.until_finished = true;
+    ask_run(&wait);
+    EXPECT(wait.is_done);
+    world_release(&w);
+}
+
 struct filter_case {
     const char *what;
     struct request_query query;
@@ -162,8 +203,10 @@ static void expect_filters(struct world *w)
         {"tag", {.tag = BYTES_LITERAL("colour=red")}, "x06 "},
         {"part of a tag", {.tag = BYTES_LITERAL("colour=re")}, ""},
         {"everything",
-         {.status_mask = 1u << STATUS_RUNNING, .name = BYTES_LITERAL("wait"),
-          .id_prefix = BYTES_LITERAL("i"), .from_ms = start_ms + 5},
+         {.status_mask = 1u << STATUS_RUNNING,
+          .name = BYTES_LITERAL("wait"),
+          .id_prefix = BYTES_LITERAL("i"),
+          .from_ms = start_ms + 5},
          "i05 "},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -190,7 +233,8 @@ TEST(filters_mean_the_same_everywhere)
     start_some(&w, 2, 2, "fail");
     start_some(&w, 4, 2, "wait");
     buffer_init(&tag, &w.tool_mem);
-    strings_add(&tag, test_hex("0a06636f6c6f7572" "1203726564")); /* colour: red */
+    strings_add(&tag, test_hex("0a06636f6c6f7572"
+                               "1203726564")); /* colour: red */
     ask_init(&start, &w, REQUEST_START, "x06");
     start.request.start.name = BYTES_LITERAL("wait");
     start.request.start.tags = buffer_view(&tag);
@@ -305,7 +349,8 @@ static void expect_gone(struct world *w, const char *id)
     EXPECT(strstr(list_run(&a), id) == NULL);
 }
 
-/* After a purge nothing shows the instance, from memory or archive, at once and after everything settled. */
+/* After a purge nothing shows the instance, from memory or archive, at once and after everything
+ * settled. */
 TEST(purged_instance_is_gone_everywhere)
 {
     struct world w;
@@ -344,7 +389,8 @@ TEST(running_instance_is_not_purged)
     world_release(&w);
 }
 
-/* A tree goes as a whole, wherever its instances are; a child that is missing is no reason to stop. */
+/* A tree goes as a whole, wherever its instances are; a child that is missing is no reason to
+ * stop. */
 TEST(recursive_purge_takes_the_tree)
 {
     struct world w;
@@ -395,8 +441,8 @@ TEST(recursive_purge_spares_a_tree_that_runs)
     world_release(&w);
 }
 
-/* The id is used again while its removal from the archive is still under way: the new one is not taken for the
- * old one, by neither filter nor archive, now or after a restart. */
+/* The id is used again while its removal from the archive is still under way: the new one is not
+ * taken for the old one, by neither filter nor archive, now or after a restart. */
 TEST(start_while_the_purge_is_being_archived)
 {
     struct world w;

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Formatted text into memory that is counted. For sentences to people; never on a hot path.
+ */
+#ifndef BASE_TEXT_H
+#define BASE_TEXT_H
+
+#include "base/arena.h"
+
+#include <stdarg.h>
+
+/* Longer texts are cut. */
+#define TEXT_SIZE_MAX 512
+
+__attribute__((format(printf, 2, 3))) void buffer_format(struct buffer *b, const char *format, ...);
+/* With a final NUL; NULL without memory. */
+__attribute__((format(printf, 2, 0))) char *arena_format(struct arena *a, const char *format,
+                                                         va_list arguments);
+
+#endif

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How much memory a step may take, which is set aside before it changes anything: so a step happens
+ * completely or not at all. The sizes are upper bounds of what the handlers copy, not more than
+ * that: a small message to an instance with a large history needs little. test_core_memory fails
+ * every allocation to prove them.
+ */
+#include "base/mem.h"
+#include "core/limits.h"
+#include "core/state.h"
+
+/* Records, effects and small objects of any step. */
+#define STEP_SIZE ((size_t)128 << 10)
+/* What came with an input is copied at most so often: into an event, a record, its apply, a
+ * message, effects. */
+#define COPIES_N ((size_t)8)
+/* An open item with its queue, lists and effects; a message with its keys. */
+#define ITEM_SIZE ((size_t)1024)
+#define LETTER_SIZE ((size_t)2048)
+/* One thing that falls due: a record, an event and a few effects, with keys and names. */
+#define DUE_SIZE ((size_t)4096)
+
+static size_t start_size(const struct input_start *start)
+{
+    return start->key.len + start->name.len + start->version.value.len + start->input.value.len +
+           start->trace.value.len + start->tags.len;
+}
+
+static size_t answer_size(const struct orchestrator_answer *answer)
+{
+    size_t size = answer->custom_status.value.len + answer->trace.value.len;
+    for (uint32_t n = 0; n < answer->actions_n; n++) {
+        const struct action *a = &answer->actions[n];
+        size += a->name.len + a->version.value.len + a->input.value.len + a->trace.value.len +
+                a->instance_id.len + a->tags.len + a->failure.value.len + a->carryover.len +
+                a->new_version.value.len;
+    }
+    return size;
+}
+
+/* What came with the input. */
+static size_t given_size(const struct input *in)
+{
+    switch (in->kind) {
+    case INPUT_CLIENT_START: return start_size(&in->start);
+    case INPUT_CLIENT_RAISE:
+    case INPUT_CLIENT_TERMINATE:
+    case INPUT_CLIENT_SUSPEND:
+    case INPUT_CLIENT_RESUME:
+    case INPUT_CLIENT_REWIND:
+    case INPUT_CLIENT_RESTART:
+    case INPUT_CLIENT_PURGE:
+    case INPUT_CLIENT_RESUBMIT:
+        return in->client.key.len + in->client.name.len + in->client.data.value.len;
+    case INPUT_WORKER_TURN_DONE: return answer_size(in->done.answer);
+    case INPUT_WORKER_TASK_DONE: return in->done.result.value.len + in->done.failure.value.len;
+    case INPUT_WORKER_ABANDON:
+    case INPUT_WORKER_RENEW: return in->lease.reason.len;
+    case INPUT_PARTITION_MESSAGE: return in->message.target.len + in->message.event.len;
+    case INPUT_WORKER_TAKE:
+    case INPUT_CLOCK_TICK:
+    case INPUT_PARTITION_ACK: return 0;
+    }
+    return 0;
+}
+
+/* ---- what else is copied, from the instance ---- */
+
+static size_t started_size(const struct instance *i)
+{
+    return i->started == NULL ? 0 : COPIES_N * i->started->len;
+}
+
+/* A message for each child, which says this much. */
+static size_t children_size(const struct instance *i, size_t say_size)
+{
+    size_t size = 0;
+    for (const struct event *e = i->history.first; e != NULL; e = e->next) {
+        if (e->kind == EVENT_CHILD_CREATED) size += 4 * say_size + LETTER_SIZE;
+    }
+    return size;
+}
+
+/* The history again, its items opened, and the start of each child. */
+static size_t rewind_size(const struct instance *i)
+{
+    size_t size = started_size(i) + 2 * i->history.size + (size_t)i->history.n * 128;
+    for (const struct event *e = i->history.first; e != NULL; e = e->next) {
+        if (e->kind == EVENT_TASK_SCHEDULED || e->kind == EVENT_TIMER_CREATED) size += ITEM_SIZE;
+        if (e->kind == EVENT_CHILD_CREATED) size += ITEM_SIZE + 4 * (size_t)e->len + LETTER_SIZE;
+    }
+    return size;
+}
+
+/* The unread messages, the start and the tasks that still run go along into a new generation. */
+static size_t generation_size(const struct instance *i)
+{
+    size_t size = started_size(i) + 2 * i->inbox.size + (size_t)i->inbox.n * 128;
+    for (struct list *n = list_first(&i->items); n != NULL; n = list_next(&i->items, n)) {
+        const struct item *item = container_of(n, struct item, of_instance);
+        size += ITEM_SIZE + 2 * (size_t)item->created->len;
+    }
+    return size;
+}
+
+static size_t turn_size(const struct core *c, const struct input_worker_done *done)
+{
+    const struct instance *i = instance_find(c, done->has_ref ? done->ref.key : done->key);
+    size_t size = 0;
+    if (i == NULL) return 0;
+    for (uint32_t n = 0; n < done->answer->actions_n; n++) {
+        const struct action *a = &done->answer->actions[n];
+        bool is_continuing = a->kind == ACTION_COMPLETE && a->status == STATUS_CONTINUED_AS_NEW;
+        size +=
+            is_continuing ? generation_size(i) : LETTER_SIZE; /* the larger of item and letter */
+    }
+    return size;
+}
+
+static size_t take_size(const struct core *c, const struct input *in)
+{
+    const struct work_queue *q = queue_find(c, in->take.queue);
+    if (q == NULL || q->n == 0) return 0;
+    const struct list *first = list_first(&q->members);
+    if (q->kind == WORK_TASK) {
+        return COPIES_N * container_of(first, struct item, queued)->created->len;
+    }
+    const struct instance *i = container_of(first, struct instance, queued);
+    size_t size = i->inbox.size + i->inbox.n * (size_t)8;
+    if (in->take.want_history) size += i->history.size + i->history.n * (size_t)8;
+    return 2 * size;
+}
+
+static size_t message_size(const struct core *c, const struct input *in)
+{
+    const struct instance *i = instance_find(c, in->message.target);
+    if (i == NULL) return 0;
+    if (in->message.kind == MESSAGE_TERMINATE) return children_size(i, in->message.event.len);
+    if (in->message.kind != MESSAGE_REWIND_CHILD) return 0;
+    /* it begins again, or says its result once more */
+    return rewind_size(i) + (i->completed == NULL ? 0 : COPIES_N * i->completed->len);
+}
+
+static size_t client_size(const struct core *c, const struct input *in)
+{
+    const struct instance *i = instance_find(c, in->client.key);
+    if (i == NULL) return 0;
+    if (in->kind == INPUT_CLIENT_TERMINATE) return children_size(i, in->client.data.value.len);
+    if (in->kind == INPUT_CLIENT_REWIND) return rewind_size(i);
+    return in->kind == INPUT_CLIENT_RESTART ? started_size(i) : 0;
+}
+
+static size_t tick_size(const struct core *c)
+{
+    size_t n = c->due.n < LIMIT_TICK_N ? (size_t)c->due.n : LIMIT_TICK_N;
+    return n * DUE_SIZE + outbox_resend_size(c);
+}
+
+static size_t copied_size(const struct core *c, const struct input *in)
+{
+    switch (in->kind) {
+    case INPUT_CLIENT_TERMINATE:
+    case INPUT_CLIENT_REWIND:
+    case INPUT_CLIENT_RESTART: return client_size(c, in);
+    case INPUT_WORKER_TAKE: return take_size(c, in);
+    case INPUT_WORKER_TURN_DONE: return turn_size(c, &in->done);
+    case INPUT_CLOCK_TICK: return tick_size(c);
+    case INPUT_PARTITION_MESSAGE: return message_size(c, in);
+    case INPUT_CLIENT_START:
+    case INPUT_CLIENT_RAISE:
+    case INPUT_CLIENT_SUSPEND:
+    case INPUT_CLIENT_RESUME:
+    case INPUT_CLIENT_PURGE:
+    case INPUT_CLIENT_RESUBMIT:
+    case INPUT_WORKER_TASK_DONE:
+    case INPUT_WORKER_ABANDON:
+    case INPUT_WORKER_RENEW:
+    case INPUT_PARTITION_ACK: return 0;
+    }
+    return 0;
+}
+
+bool reserve_step(struct core *c, const struct input *in, struct output *out)
+{
+    size_t size = STEP_SIZE + COPIES_N * given_size(in) + copied_size(c, in);
+    if (!buffer_reserve(out->records, size / 2)) {
+        out->records->failed = false; /* only the room was missing: nothing is lost */
+        return false;
+    }
+    return mem_reserve(c->mem, size);
+}
+
+bool reserve_apply(struct core *c, const struct record *record)
+{
+    size_t given = record->key.len + record->event.len + record->events.len +
+                   record->custom_status.value.len + record->trace.value.len + record->reason.len +
+                   record->target.len + record->peer_execution.len;
+    size_t size = STEP_SIZE + COPIES_N * given + ITEM_SIZE * strings_count(record->events);
+    const struct instance *i = instance_find(c, record->key);
+    if (i != NULL && record->kind == RECORD_CONTINUED) size += generation_size(i);
+    if (i != NULL && record->kind == RECORD_REWOUND) size += rewind_size(i);
+    if (i != NULL && record->kind == RECORD_RELINKED) size += started_size(i);
+    return mem_reserve(c->mem, size);
+}
+
+bool reserve_load(struct core *c, size_t snapshot_size)
+{
+    return mem_reserve(c->mem, STEP_SIZE + snapshot_size);
+}
