@@ -141,12 +141,9 @@ void turn_schedule(struct instance *i)
     struct core *c = i->core;
     int64_t not_before = i->start_at_ms > i->retry_at_ms ? i->start_at_ms : i->retry_at_ms;
 
-    if (!turn_is_wanted(i)) {
+    if (!turn_is_wanted(i)) { /* what makes it wanted comes back here */
         queue_remove_turn(i);
-        /* a scheduled start stays in the heap: it is what wakes a pending instance */
-        if (i->due.node.is_linked && (i->inbox.n == 0 || instance_is_terminal(i) || i->is_purged)) {
-            due_clear(c, &i->due);
-        }
+        due_clear(c, &i->due);
         return;
     }
     if (not_before > now_ms(c)) {

@@ -57,26 +57,32 @@ static struct bytes next_raw(struct script *s)
     return reader_take(&s->r, len);
 }
 
+/* Every choice is read before it is used: the order of arguments is not C's to promise. */
 static struct action next_action(struct script *s)
 {
     int32_t id = (int32_t)(next(s) % 16) - 1;
     int64_t at_ms = kit_now_ms(s->k) + (int64_t)(next(s) % 8) * 500 - 1000;
+    uint8_t kind = next(s);
+    const char *name = next_name(s);
+    const char *payload = next_payload(s);
+    const char *target = next_id(s);
+    uint8_t more = next(s);
     struct action action;
-    switch (next(s) % 9) {
-    case 0: return act_task(id, next_name(s), next_payload(s));
+    switch (kind % 9) {
+    case 0: return act_task(id, name, payload);
     case 1: return act_timer(id, at_ms);
-    case 2: return act_child(id, next_name(s), next_id(s), next_payload(s));
-    case 3: return act_event(id, next_id(s), next_name(s), next_payload(s));
-    case 4: return act_complete(id, next_payload(s));
+    case 2: return act_child(id, name, target, payload);
+    case 3: return act_event(id, target, name, payload);
+    case 4: return act_complete(id, payload);
     case 5: return act_fail(id, "no");
-    case 6: return act_terminate(id, next_id(s), next_payload(s), next(s) % 2 == 0);
+    case 6: return act_terminate(id, target, payload, more % 2 == 0);
     case 7:
-        action = act_complete(id, next_payload(s));
-        action.status = (enum orchestration_status)(next(s) % 9);
+        action = act_complete(id, payload);
+        action.status = (enum orchestration_status)(more % 9);
         return action;
     default:
-        action = act_continue(id, next_payload(s));
-        action.carryover = next_raw(s);
+        action = act_continue(id, payload);
+        if (more % 2 == 0) action.carryover = next_raw(s);
         return action;
     }
 }
@@ -84,15 +90,13 @@ static struct action next_action(struct script *s)
 static void start(struct script *s)
 {
     uint8_t flags = next(s);
-    struct input_start start = {
-        .key = bytes_of_text(next_key(s)),
-        .name = bytes_of_text(next_name(s)),
-        .input = maybe_text(next_payload(s)),
-        .has_scheduled = (flags & 1) != 0,
-        .scheduled_ms = kit_now_ms(s->k) + (int64_t)next(s) * 100 - 1000,
-        .reuse = (enum reuse)((flags >> 1) % 5),
-        .reuse_mask = next(s),
-    };
+    struct input_start start = {.key = bytes_of_text(next_key(s))};
+    start.name = bytes_of_text(next_name(s));
+    start.input = maybe_text(next_payload(s));
+    start.has_scheduled = (flags & 1) != 0;
+    start.scheduled_ms = kit_now_ms(s->k) + (int64_t)next(s) * 100 - 1000;
+    start.reuse = (enum reuse)((flags >> 1) % 5);
+    start.reuse_mask = next(s);
     if (flags & 128) start.version = maybe_text("1");
     kit_start_with(s->k, start);
 }
@@ -100,15 +104,19 @@ static void start(struct script *s)
 static void control(struct script *s)
 {
     const char *key = next_key(s);
-    switch (next(s) % 8) {
-    case 0: kit_raise(s->k, key, next_name(s), next_payload(s)); break;
-    case 1: kit_terminate(s->k, key, next_payload(s), next(s) % 2 == 0); break;
-    case 2: kit_suspend(s->k, key, next_payload(s)); break;
-    case 3: kit_resume(s->k, key, next_payload(s)); break;
-    case 4: kit_rewind(s->k, key, next_payload(s)); break;
+    uint8_t what = next(s);
+    const char *name = next_name(s);
+    const char *payload = next_payload(s);
+    uint8_t more = next(s);
+    switch (what % 8) {
+    case 0: kit_raise(s->k, key, name, payload); break;
+    case 1: kit_terminate(s->k, key, payload, more % 2 == 0); break;
+    case 2: kit_suspend(s->k, key, payload); break;
+    case 3: kit_resume(s->k, key, payload); break;
+    case 4: kit_rewind(s->k, key, payload); break;
     case 5: kit_restart(s->k, key); break;
     case 6: kit_purge(s->k, key); break;
-    case 7: kit_resubmit(s->k, key, (int32_t)(next(s) % 16) - 1); break;
+    case 7: kit_resubmit(s->k, key, (int32_t)(more % 16) - 1); break;
     }
 }
 
@@ -153,15 +161,17 @@ static void answer_turn(struct script *s)
 static void answer_task(struct script *s)
 {
     const struct effect_work *work = s->tasks[next(s) % SLOTS_N];
+    uint8_t what = next(s);
+    const char *key = next_key(s);
+    const char *payload = next_payload(s);
+    uint8_t more = next(s);
     if (work == NULL) return;
-    switch (next(s) % 5) {
-    case 0: kit_task_done(s->k, work, next_payload(s)); break;
-    case 1: kit_task_failed(s->k, work, "busy", next(s) % 2 == 0); break;
-    case 2: kit_abandon(s->k, work, next(s) % 2 == 0 ? NULL : "refused"); break;
-    case 3: kit_renew(s->k, work, next(s) * 10); break;
-    case 4:
-        kit_task_done_plain(s->k, next_key(s), (int32_t)(next(s) % 16) - 1, next_payload(s));
-        break;
+    switch (what % 5) {
+    case 0: kit_task_done(s->k, work, payload); break;
+    case 1: kit_task_failed(s->k, work, "busy", more % 2 == 0); break;
+    case 2: kit_abandon(s->k, work, more % 2 == 0 ? NULL : "refused"); break;
+    case 3: kit_renew(s->k, work, more * 10); break;
+    case 4: kit_task_done_plain(s->k, key, (int32_t)(more % 16) - 1, payload); break;
     }
 }
 

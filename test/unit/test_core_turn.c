@@ -489,7 +489,6 @@ TEST(a_poisoned_turn_is_parked_after_twenty_attempts)
                 kit_why(k, "hub/a"));
     kit_crash(k, 0);
     kit_raise(k, "hub/a", "e", NULL);
-    kit_tick_by(k, 1);
     EXPECT(kit_take_turn(k, "o") == NULL);
     EXPECT(kit_evict(k, "hub/a"));
     EXPECT_STATUS(OK, kit_resume(k, "hub/a", NULL));

@@ -188,6 +188,29 @@ TEST(finished_instances_move_to_the_archive)
     world_release(&w);
 }
 
+/* What is not durable in the journal must not be in the archive: after a crash it would have
+ * happened. */
+TEST(archive_is_never_ahead_of_the_journal)
+{
+    struct world w;
+    struct ask terminate;
+    struct archive_stats stats;
+    world_init(&w);
+    world_open(&w);
+    EXPECT_STATUS(OK, world_start(&w, "a", "wait"));
+    w.is_held[LANE_COMMIT] = true;
+    ask_init(&terminate, &w, REQUEST_TERMINATE, "a");
+    ask_run(&terminate);
+    world_advance_ms(&w, 4 * w.options.archive_every_ms);
+    EXPECT(!terminate.is_done);
+    EXPECT_STATUS(OK, archive_stats(w.archive, &stats));
+    EXPECT_EQ(0, stats.rows);
+    world_crash(&w);
+    world_open(&w);
+    EXPECT_EQ(STATUS_RUNNING, world_get(&w, "a").status);
+    world_release(&w);
+}
+
 /* The archive keeps what memory gave up, across a restart, without replaying the journal. */
 TEST(archived_instances_survive_a_restart)
 {

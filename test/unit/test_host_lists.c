@@ -486,3 +486,30 @@ TEST(purge_while_it_is_being_archived)
     expect_gone(&w, "a");
     world_release(&w);
 }
+
+/* The archive has removed it already, and the journal still has records of it without its
+ * beginning, because another instance keeps the journal from being forgotten: recovery passes over
+ * them. */
+TEST(records_of_a_removed_instance_are_passed_over)
+{
+    struct world w;
+    struct ask raise;
+    world_init(&w);
+    world_open(&w);
+    EXPECT_STATUS(OK, world_start(&w, "a", "wait"));
+    archive_all(&w);
+    EXPECT_STATUS(OK, world_start(&w, "b", "wait")); /* not archived before it is idle for longer */
+    ask_init(&raise, &w, REQUEST_RAISE, "a");
+    raise.request.client.name = BYTES_LITERAL("go");
+    ask_run(&raise);
+    EXPECT_STATUS(OK, purge(&w, "a", false).request.status);
+    world_advance_ms(&w, 2 * w.options.archive_every_ms);
+    EXPECT_EQ(0, world_stats(&w).instances_archived);
+    EXPECT(world_stats(&w).lsn_applied < world_stats(&w).lsn_durable);
+    world_crash(&w);
+    world_open(&w);
+    EXPECT(world_stats(&w).recovered_frames > 0);
+    expect_gone(&w, "a");
+    EXPECT_EQ(STATUS_RUNNING, world_get(&w, "b").status);
+    world_release(&w);
+}
