@@ -75,7 +75,6 @@ void instance_clear(struct instance *i)
         .arena = kept.arena,
         .seq = kept.seq,
         .id_max = -1,
-        .turns = kept.turns,
         .dirty_lsn = kept.dirty_lsn,
         .is_in_finished = kept.is_in_finished,
         .is_archived = kept.is_archived,

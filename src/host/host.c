@@ -19,7 +19,7 @@ void host_options_init(struct host_options *options)
         .queue_n_max = 100000,
         .hot_bytes_max = (size_t)192 << 20,
         .archive_lag_max = (size_t)256 << 20,
-        .batch_bytes_max = (size_t)4 << 20,
+        .batch_bytes_max = (size_t)512 << 10,
         .idle_evict_ms = 10000,
         .archive_every_ms = 500,
         .archive_batch_n = 4096,

@@ -6,10 +6,15 @@
 
 #include "base/assert.h"
 
+static void check_key(struct archive_key key)
+{
+    assert(key.hub.len > 0);
+    assert(key.id.len > 0);
+}
+
 static void check_row(const struct archive_row *row)
 {
-    assert(row->hub.len > 0);
-    assert(row->id.len > 0);
+    check_key((struct archive_key){row->hub, row->id});
     assert(row->status >= 0);
     assert(row->status < 32); /* archive_query.status_mask has a bit for each */
     assert(row->is_terminal == (row->completed_ms != ARCHIVE_NO_TIME));
@@ -20,7 +25,9 @@ enum status archive_apply(struct archive *a, const struct archive_batch *batch)
     assert(batch->puts != NULL || batch->puts_n == 0);
     assert(batch->removes != NULL || batch->removes_n == 0);
     assert(batch->partitions != NULL || batch->partitions_n == 0);
+    assert(batch->applied_lsn <= INT64_MAX); /* it has to fit a column */
     for (size_t i = 0; i < batch->puts_n; i++) check_row(&batch->puts[i].row);
+    for (size_t i = 0; i < batch->removes_n; i++) check_key(batch->removes[i]);
     return a->ops->apply(a, batch);
 }
 

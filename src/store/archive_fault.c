@@ -16,8 +16,11 @@ struct archive_fault {
     bool for_ever;
 };
 
+static const struct archive_ops fault_ops;
+
 static struct archive_fault *fault_of(struct archive *a)
 {
+    assert(a->ops == &fault_ops);
     return container_of(a, struct archive_fault, archive);
 }
 
@@ -31,6 +34,7 @@ static enum status turn(struct archive *a)
         return OK;
     }
     if (!f->for_ever) f->at = 0;
+    assert(f->status != OK);
     return f->status;
 }
 
@@ -116,6 +120,7 @@ static const struct archive_ops fault_ops = {
 enum status archive_fault_open(struct archive *inner, struct archive **out)
 {
     assert(inner != NULL);
+    assert(inner->ops != NULL);
     struct archive_fault *f = mem_take_zero(mem_process(), sizeof *f);
     if (f == NULL) return E_NOMEM;
     f->archive.ops = &fault_ops;
@@ -127,7 +132,6 @@ enum status archive_fault_open(struct archive *inner, struct archive **out)
 void archive_fault_at(struct archive *a, uint64_t nth_call, enum status status, bool for_ever)
 {
     struct archive_fault *f = fault_of(a);
-    assert(a->ops == &fault_ops);
     assert(nth_call == 0 || status != OK);
     f->at = nth_call;
     f->status = status;

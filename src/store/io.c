@@ -19,6 +19,7 @@ static enum status read_all(struct io *io, struct io_file *file, size_t size_max
     if (status != OK) return status;
     if (size > size_max) return E_LIMIT;
     if (!buffer_reserve(out, (size_t)size)) return E_NOMEM;
+    assert(size <= out->size - out->len);
 
     size_t got = 0;
     if (size > 0) status = io->ops->read(io, file, 0, out->ptr + out->len, (size_t)size, &got);
@@ -33,6 +34,7 @@ enum status io_read_file(struct io *io, const char *path, size_t size_max, struc
     struct io_file *file;
     enum status status = io->ops->open(io, path, IO_READ, &file);
     if (status != OK) return status;
+    assert(file != NULL);
 
     status = read_all(io, file, size_max, out);
     io->ops->close(io, file);
@@ -42,6 +44,7 @@ enum status io_read_file(struct io *io, const char *path, size_t size_max, struc
 /* A new file with these contents, durable except for its name. */
 static enum status write_new(struct io *io, const char *path, struct bytes contents)
 {
+    assert(contents.ptr != NULL || contents.len == 0);
     struct io_file *file;
     enum status status = io->ops->open(io, path, IO_CREATE, &file);
     if (status == E_EXISTS) {
@@ -50,6 +53,7 @@ static enum status write_new(struct io *io, const char *path, struct bytes conte
         if (status == OK) status = io->ops->open(io, path, IO_CREATE, &file);
     }
     if (status != OK) return status;
+    assert(file != NULL);
 
     if (contents.len > 0) status = io->ops->write(io, file, 0, contents.ptr, contents.len);
     if (status == OK) status = io->ops->datasync(io, file);
@@ -64,6 +68,7 @@ enum status io_write_file(struct io *io, const char *directory, const char *path
     int length = snprintf(temporary, sizeof temporary, "%s.tmp", path);
     assert(length > 0);
     assert((size_t)length < sizeof temporary);
+    assert(directory[0] != 0);
 
     enum status status = write_new(io, temporary, contents);
     if (status == OK) status = io->ops->rename(io, temporary, path);

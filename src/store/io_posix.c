@@ -32,7 +32,23 @@ struct io_posix {
     int root_fd;
 };
 
-static int root_of(struct io *io) { return container_of(io, struct io_posix, io)->root_fd; }
+static const struct io_ops posix_ops;
+
+static int root_of(struct io *io)
+{
+    assert(io->ops == &posix_ops);
+    const struct io_posix *posix = container_of(io, struct io_posix, io);
+    assert(posix->root_fd >= 0);
+    return posix->root_fd;
+}
+
+/* From an absolute path the system would not start at the root's descriptor. */
+static const char *below_root(const char *path)
+{
+    assert(path[0] != 0);
+    assert(path[0] != '/');
+    return path;
+}
 
 static struct io_file *handle_of(int fd)
 {
@@ -65,13 +81,15 @@ static enum status status_of_errno(int error)
 /* For calls that answer 0 or -1. */
 static enum status status_of_result(int result)
 {
+    assert(result <= 0);
+    assert(result >= -1);
     return result == 0 ? OK : status_of_errno(errno);
 }
 
 static int open_at(struct io *io, const char *path, int flags)
 {
     int fd;
-    do fd = openat(root_of(io), path, flags | O_CLOEXEC, FILE_MODE);
+    do fd = openat(root_of(io), below_root(path), flags | O_CLOEXEC, FILE_MODE);
     while (fd < 0 && errno == EINTR);
     return fd;
 }
@@ -103,6 +121,7 @@ static enum status posix_read(struct io *io, struct io_file *file, uint64_t offs
                               size_t len, size_t *got)
 {
     (void)io;
+    assert(ptr != NULL || len == 0);
     uint8_t *to = ptr;
     size_t done = 0;
     while (done < len) {
@@ -121,6 +140,9 @@ static enum status posix_write(struct io *io, struct io_file *file, uint64_t off
                                const void *ptr, size_t len)
 {
     (void)io;
+    assert(ptr != NULL || len == 0);
+    assert(len <= INT64_MAX);
+    assert(offset <= INT64_MAX - len); /* what we write has a place; what we read may be claimed */
     const uint8_t *from = ptr;
     size_t done = 0;
     while (done < len) {
@@ -161,6 +183,7 @@ static enum status posix_size(struct io *io, struct io_file *file, uint64_t *out
 static enum status posix_truncate(struct io *io, struct io_file *file, uint64_t size)
 {
     (void)io;
+    assert(size <= INT64_MAX);
     int result;
     do result = ftruncate(fd_of(file), (off_t)size);
     while (result < 0 && errno == EINTR);
@@ -199,17 +222,17 @@ static enum status posix_allocate(struct io *io, struct io_file *file, uint64_t 
 
 static enum status posix_rename(struct io *io, const char *from, const char *to)
 {
-    return status_of_result(renameat(root_of(io), from, root_of(io), to));
+    return status_of_result(renameat(root_of(io), below_root(from), root_of(io), below_root(to)));
 }
 
 static enum status posix_unlink(struct io *io, const char *path)
 {
-    return status_of_result(unlinkat(root_of(io), path, 0));
+    return status_of_result(unlinkat(root_of(io), below_root(path), 0));
 }
 
 static enum status posix_make_directory(struct io *io, const char *path)
 {
-    enum status status = status_of_result(mkdirat(root_of(io), path, DIRECTORY_MODE));
+    enum status status = status_of_result(mkdirat(root_of(io), below_root(path), DIRECTORY_MODE));
     return status == E_EXISTS ? OK : status;
 }
 
@@ -233,6 +256,7 @@ static bool is_own_name(const char *name)
 
 static enum status posix_list(struct io *io, const char *path, io_list_fn *fn, void *user)
 {
+    assert(fn != NULL);
     int fd = open_at(io, path, O_RDONLY | O_DIRECTORY);
     if (fd < 0) return status_of_errno(errno);
     DIR *directory = fdopendir(fd);
@@ -283,7 +307,9 @@ static enum status posix_space(struct io *io, uint64_t *free_bytes)
 
 static void posix_release(struct io *io)
 {
+    assert(io->ops == &posix_ops);
     struct io_posix *posix = container_of(io, struct io_posix, io);
+    assert(posix->root_fd >= 0);
     (void)close(posix->root_fd);
     mem_give(mem_process(), posix, sizeof *posix);
 }

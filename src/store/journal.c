@@ -23,6 +23,8 @@ enum status journal_replay(struct journal *j, uint64_t after_lsn, journal_replay
     }
     assert(report->last_lsn >= after_lsn);
     assert(report->first_lsn <= after_lsn + 1);
+    assert(report->last_lsn <= JOURNAL_LSN_MAX);
+    assert(report->frames_n == report->last_lsn - after_lsn);
     j->last_lsn = report->last_lsn;
     j->last_epoch = report->last_epoch;
     j->last_time_ns = report->last_time_ns;

@@ -43,8 +43,11 @@ struct journal_file {
     struct buffer frame; /* the one being written */
 };
 
+static const struct journal_ops file_ops;
+
 static struct journal_file *file_of(struct journal *j)
 {
+    assert(j->ops == &file_ops);
     return container_of(j, struct journal_file, journal);
 }
 
@@ -52,8 +55,17 @@ static void check(const struct journal_file *f)
 {
     assert(f->position.next_lsn > 0);
     assert((f->active.file != NULL) == (f->segments.n > 0));
-    assert(f->segments.n == 0 ||
-           f->segments.entries[f->segments.n - 1].first_lsn <= f->position.next_lsn);
+    assert(f->segments.n <= f->segments.capacity);
+    assert((f->spare.file != NULL) == (f->spare.size > 0));
+    assert(f->spare.at == 0);
+    if (f->segments.n == 0) return;
+
+    const struct segment_entry *last = &f->segments.entries[f->segments.n - 1];
+    assert(last->first_lsn <= f->position.next_lsn);
+    assert(last->size == f->active.size);
+    assert(f->active.at <= f->active.size);
+    /* The open segment has no frame exactly as long as the next one would be its first. */
+    assert((f->active.at == SEGMENT_HEADER_SIZE) == (last->first_lsn == f->position.next_lsn));
 }
 
 /* No spare is a state to live with (has_spare tells it), not an error: the next call tries
@@ -68,6 +80,8 @@ static enum status file_replay(struct journal *j, uint64_t after_lsn, journal_re
                                void *user, struct journal_report *report)
 {
     struct journal_file *f = file_of(j);
+    assert(f->segments.n == 0);
+    assert(f->active.file == NULL);
     struct recovery r = {
         .io = f->io,
         .mem = f->mem,
@@ -85,6 +99,9 @@ static enum status file_replay(struct journal *j, uint64_t after_lsn, journal_re
     }
     f->segments = r.segments;
     f->position = r.position;
+    assert(f->position.next_lsn == report->last_lsn + 1);
+    assert(f->position.epoch == report->last_epoch);
+    assert(f->position.time_ns == report->last_time_ns);
     try_make_spare(f);
     check(f);
     return OK;
@@ -93,6 +110,7 @@ static enum status file_replay(struct journal *j, uint64_t after_lsn, journal_re
 /* Size of a segment whose first frame has this size. */
 static uint64_t size_for(const struct journal_file *f, uint64_t frame_size)
 {
+    assert(frame_size >= FRAME_HEADER_SIZE);
     uint64_t need = SEGMENT_HEADER_SIZE + frame_size;
     return need > f->segment_size ? need : f->segment_size;
 }
@@ -113,6 +131,8 @@ static enum status roll(struct journal_file *f, const struct journal_frame *fram
     enum status status = need_spare(f, size);
     if (status == OK) status = segment_seal(f->io, &f->active);
     if (status != OK) return status;
+    assert(f->spare.file != NULL);
+    assert(!f->active.is_dirty);
 
     /* The chain of a journal begins with a number that nobody outside knows and no other journal
      * shares: the nanosecond of its first frame serves. */
@@ -133,6 +153,7 @@ static enum status roll(struct journal_file *f, const struct journal_frame *fram
     f->spare = (struct segment){0};
     segment_list_add(&f->segments,
                      (struct segment_entry){.first_lsn = header.first_lsn, .size = f->active.size});
+    assert(segment_has_room(&f->active, size));
     return OK;
 }
 
@@ -140,15 +161,32 @@ static enum status roll(struct journal_file *f, const struct journal_frame *fram
 static enum status make_room(struct journal_file *f, const struct journal_frame *frame,
                              uint64_t size)
 {
+    assert(size % FRAME_ALIGNMENT == 0);
+    assert((f->active.file != NULL) == (f->segments.n > 0));
     if (f->active.file == NULL) return roll(f, frame, size);
     if (segment_has_room(&f->active, size)) return OK;
     if (f->active.at > SEGMENT_HEADER_SIZE) return roll(f, frame, size);
 
+    assert(f->segments.entries[f->segments.n - 1].first_lsn == frame->lsn);
     /* Without a frame in it (it was cut short, or the frame it was begun for never came) the next
      * segment would have the same first LSN and so the same name. */
     enum status status = segment_extend(f->io, &f->active, size_for(f, size));
     if (status == OK) f->segments.entries[f->segments.n - 1].size = f->active.size;
     return status;
+}
+
+/* Pair of the check at recovery: a frame that we could not read ourselves is never written. Of the
+ * header only: the payload's checksum was computed just now. */
+static void check_assembled(const struct journal_file *f, const struct journal_frame *frame)
+{
+    struct frame_header written;
+    enum frame_verdict verdict = frame_decode_header(f->frame.ptr, f->active.seed, &written);
+    assert(verdict == FRAME_VALID);
+    assert(written.lsn == frame->lsn);
+    assert(written.chain == f->position.chain);
+    assert(written.epoch == frame->epoch);
+    assert(written.time_ns == frame->time_ns);
+    assert(written.payload_len == frame->payload.len);
 }
 
 static enum status assemble(struct journal_file *f, const struct journal_frame *frame)
@@ -163,9 +201,12 @@ static enum status assemble(struct journal_file *f, const struct journal_frame *
     frame_encode_header(frame, f->position.chain, f->active.seed, b->ptr);
     b->len = FRAME_HEADER_SIZE;
     buffer_append_bytes(b, frame->payload);
+    assert(b->len <= size);
+    assert(size - b->len < FRAME_ALIGNMENT);
     memset(b->ptr + b->len, 0, size - b->len);
     b->len = size;
     assert(!b->failed);
+    check_assembled(f, frame);
     return OK;
 }
 
@@ -173,11 +214,14 @@ static enum status file_append(struct journal *j, const struct journal_frame *fr
 {
     struct journal_file *f = file_of(j);
     assert(frame->lsn == f->position.next_lsn);
+    assert(frame->epoch >= f->position.epoch);
+    assert(frame->time_ns >= f->position.time_ns);
     uint64_t size = frame_size(frame->payload.len);
 
     enum status status = make_room(f, frame, size);
     if (status == OK) status = assemble(f, frame);
     if (status != OK) return status;
+    assert(f->frame.len == size);
 
     uint64_t chain_after = frame_chain_after(f->frame.ptr);
     status = segment_append(f->io, &f->active, &f->frame);
@@ -199,6 +243,7 @@ static enum status file_append(struct journal *j, const struct journal_frame *fr
  * it. */
 static bool is_oldest_done(const struct journal_file *f, uint64_t upto_lsn)
 {
+    assert(upto_lsn < f->position.next_lsn);
     return f->segments.n > 1 && f->segments.entries[1].first_lsn <= upto_lsn + 1;
 }
 
@@ -206,6 +251,7 @@ static enum status file_trim(struct journal *j, uint64_t upto_lsn)
 {
     struct journal_file *f = file_of(j);
     while (is_oldest_done(f, upto_lsn)) {
+        assert(f->segments.entries[0].first_lsn <= upto_lsn);
         char path[SEGMENT_PATH_SIZE];
         segment_path(f->directory, f->segments.entries[0].first_lsn, path);
         enum status status = f->io->ops->unlink(f->io, path);
@@ -229,6 +275,7 @@ static void file_usage(struct journal *j, uint64_t *bytes, bool *has_spare)
     const struct journal_file *f = file_of(j);
     *bytes = f->spare.size;
     for (size_t i = 0; i < f->segments.n; i++) *bytes += f->segments.entries[i].size;
+    assert(*bytes >= f->active.size);
     *has_spare = f->spare.file != NULL;
 }
 
@@ -259,7 +306,8 @@ static enum status prepare_directory(struct io *io, const char *directory)
 
     char parent[DIRECTORY_SIZE_MAX];
     int length = snprintf(parent, sizeof parent, "%s", directory);
-    assert(length > 0 && (size_t)length < sizeof parent);
+    assert(length > 0);
+    assert((size_t)length < sizeof parent);
     char *slash = strrchr(parent, '/');
     if (slash == NULL) return io->ops->sync_directory(io, ".");
     *slash = 0;
@@ -271,6 +319,7 @@ enum status journal_file_open(struct io *io, const struct journal_file_options *
 {
     assert(options->mem != NULL);
     assert(options->segment_size >= SEGMENT_HEADER_SIZE + FRAME_HEADER_SIZE);
+    assert(options->directory[0] != 0);
     assert(strlen(options->directory) < DIRECTORY_SIZE_MAX);
 
     enum status status = prepare_directory(io, options->directory);

@@ -25,6 +25,9 @@ _Static_assert(AT_HEADER_CRC + sizeof(uint32_t) == FRAME_HEADER_SIZE,
 _Static_assert(FRAME_HEADER_SIZE % FRAME_ALIGNMENT == 0, "payloads begin aligned");
 _Static_assert(JOURNAL_FRAME_SIZE_MAX <= UINT32_MAX, "the length is stored in 32 bits");
 _Static_assert(JOURNAL_FORMAT_VERSION <= UINT16_MAX, "the version is stored in 16 bits");
+#define X(name, number) _Static_assert((number) <= UINT16_MAX, "the kind is stored in 16 bits");
+FRAME_KINDS(X)
+#undef X
 
 static const uint8_t frame_magic[4] = {'N', 'F', 'R', 'M'};
 
@@ -32,7 +35,10 @@ uint64_t frame_size(size_t payload_len)
 {
     assert(payload_len <= JOURNAL_FRAME_SIZE_MAX);
     uint64_t size = FRAME_HEADER_SIZE + (uint64_t)payload_len;
-    return (size + FRAME_ALIGNMENT - 1) / FRAME_ALIGNMENT * FRAME_ALIGNMENT;
+    uint64_t aligned = (size + FRAME_ALIGNMENT - 1) / FRAME_ALIGNMENT * FRAME_ALIGNMENT;
+    assert(aligned >= size);
+    assert(aligned - size < FRAME_ALIGNMENT);
+    return aligned;
 }
 
 /* Version and kind share one word, so that no 16-bit accessors are needed. */
@@ -47,6 +53,7 @@ void frame_encode_header(const struct journal_frame *frame, uint64_t chain, uint
     assert(frame->lsn > 0);
     assert(frame->lsn <= JOURNAL_LSN_MAX);
     assert(frame->payload.len <= JOURNAL_FRAME_SIZE_MAX);
+    assert(frame->payload.ptr != NULL || frame->payload.len == 0);
 
     memcpy(out + AT_MAGIC, frame_magic, sizeof frame_magic);
     store_u32(out + AT_VERSION, version_and_kind());
@@ -99,10 +106,12 @@ bool frame_guess_header(const uint8_t *at, struct frame_header *out)
 bool frame_holds(const struct frame_header *header, struct bytes payload)
 {
     assert(payload.len == header->payload_len);
+    assert(payload.len <= JOURNAL_FRAME_SIZE_MAX);
     return crc32c(0, payload.ptr, payload.len) == header->payload_crc;
 }
 
 uint64_t frame_chain_after(const uint8_t *at)
 {
+    assert(memcmp(at + AT_MAGIC, frame_magic, sizeof frame_magic) == 0);
     return bytes_hash(bytes_make(at, FRAME_HEADER_SIZE));
 }

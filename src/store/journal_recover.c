@@ -17,11 +17,15 @@
 
 #define WINDOW_SIZE ((uint64_t)1 << 20)
 #define SCAN_STEP ((uint64_t)64 << 10)
+_Static_assert(SCAN_STEP % FRAME_ALIGNMENT == 0, "every step begins where a frame may begin");
+_Static_assert(SCAN_STEP <= WINDOW_SIZE, "a step is read at once");
 
 /* ---- the list of segments ---- */
 
 void segment_list_release(struct segment_list *list)
 {
+    assert((list->entries != NULL) == (list->capacity > 0));
+    assert(list->n <= list->capacity);
     mem_give(list->mem, list->entries, list->capacity * sizeof *list->entries);
     *list = (struct segment_list){.mem = list->mem};
 }
@@ -36,12 +40,15 @@ bool segment_list_reserve(struct segment_list *list)
     if (entries == NULL) return false;
     list->entries = entries;
     list->capacity = capacity;
+    assert(list->n < list->capacity);
     return true;
 }
 
 void segment_list_add(struct segment_list *list, struct segment_entry entry)
 {
     assert(list->n < list->capacity);
+    assert(entry.first_lsn > 0);
+    assert(entry.size > SEGMENT_HEADER_SIZE);
     assert(list->n == 0 || list->entries[list->n - 1].first_lsn < entry.first_lsn);
     list->entries[list->n++] = entry;
 }
@@ -49,6 +56,7 @@ void segment_list_add(struct segment_list *list, struct segment_entry entry)
 void segment_list_remove_first(struct segment_list *list)
 {
     assert(list->n > 0);
+    assert(list->n <= list->capacity);
     list->n--;
     memmove(list->entries, list->entries + 1, list->n * sizeof *list->entries);
 }
@@ -66,6 +74,7 @@ struct window {
 /* *out: len bytes of the file, until the next call. They must be within the file. */
 static enum status window_view(struct window *w, uint64_t offset, uint64_t len, const uint8_t **out)
 {
+    assert(w->file != NULL);
     assert(offset <= w->size);
     assert(len <= w->size - offset);
     if (offset < w->at || offset + len > w->at + w->bytes.len) {
@@ -81,6 +90,8 @@ static enum status window_view(struct window *w, uint64_t offset, uint64_t len, 
         w->bytes.len = got;
         w->at = offset;
     }
+    assert(w->at <= offset);
+    assert(offset + len <= w->at + w->bytes.len);
     *out = w->bytes.ptr + (offset - w->at);
     return OK;
 }
@@ -104,6 +115,7 @@ __attribute__((format(printf, 4, 5))) static enum status refuse(struct recovery 
                    "%.60s, offset %" PRIu64 ": %s. Nothing was changed; keep a copy of the "
                    "directory and restore it from a backup.",
                    path, offset, what);
+    assert(r->report->damage[0] != 0); /* a refusal says why */
     return E_CORRUPT;
 }
 
@@ -115,6 +127,7 @@ static enum status refuse_newer(struct recovery *r, uint64_t segment_lsn, uint64
                    "%.60s, offset %" PRIu64 ": written by a newer program (this one knows format "
                    "%d). Nothing was changed; use the newer program.",
                    path, offset, JOURNAL_FORMAT_VERSION);
+    assert(r->report->damage[0] != 0);
     return E_VERSION;
 }
 
@@ -142,6 +155,9 @@ struct search {
 static enum status is_later_frame(const struct search *search, struct window *w, uint64_t offset,
                                   bool *found)
 {
+    assert(search->least_lsn > 0);
+    assert(offset % FRAME_ALIGNMENT == 0);
+    assert(offset < w->size);
     *found = false;
     if (w->size - offset < FRAME_HEADER_SIZE) return OK;
     const uint8_t *bytes;
@@ -169,6 +185,7 @@ static enum status scan_tail(const struct search *search, struct window *w, uint
                              uint64_t *tail_end, uint64_t *found_at)
 {
     assert(offset % FRAME_ALIGNMENT == 0);
+    assert(offset <= w->size);
     *tail_end = offset;
     *found_at = w->size;
     while (offset < w->size) {
@@ -177,6 +194,7 @@ static enum status scan_tail(const struct search *search, struct window *w, uint
         enum status status = window_view(w, offset, len, &bytes);
         if (status != OK) return status;
         uint64_t zeros = first_nonzero(bytes, len);
+        assert(zeros <= len);
         offset += zeros;
         if (zeros == len) continue;
 
@@ -190,6 +208,8 @@ static enum status scan_tail(const struct search *search, struct window *w, uint
         offset = offset + 8 < w->size ? offset + 8 : w->size;
         *tail_end = offset;
     }
+    assert(offset == w->size);
+    assert(*tail_end <= *found_at);
     return OK;
 }
 
@@ -223,6 +243,11 @@ static enum status deliver(struct recovery *r, const struct frame_header *header
                            struct bytes payload)
 {
     struct journal_report *report = r->report;
+    assert(header->lsn == r->position.next_lsn); /* check_order() has seen it */
+    assert(header->lsn == report->last_lsn + 1);
+    assert(header->epoch >= report->last_epoch);
+    assert(header->time_ns >= report->last_time_ns);
+    assert(payload.len == header->payload_len);
     if (report->first_lsn == 0) report->first_lsn = header->lsn;
     report->last_lsn = header->lsn;
     report->last_epoch = header->epoch;
@@ -238,6 +263,8 @@ static enum status deliver(struct recovery *r, const struct frame_header *header
 
 static enum status stop_at(struct recovery *r, const char *reason, bool *is_end)
 {
+    assert(reason != NULL);
+    assert(!*is_end);
     r->stop_reason = reason;
     *is_end = true;
     return OK;
@@ -247,6 +274,9 @@ static enum status stop_at(struct recovery *r, const char *reason, bool *is_end)
 static enum status take_frame(struct recovery *r, struct window *w, uint64_t segment_lsn,
                               bool *is_end)
 {
+    assert(r->at >= SEGMENT_HEADER_SIZE);
+    assert(r->at % FRAME_ALIGNMENT == 0);
+    assert(r->at <= w->size);
     *is_end = false;
     uint64_t left = w->size - r->at;
     if (left < FRAME_HEADER_SIZE) return stop_at(r, "the file ends", is_end);
@@ -285,12 +315,14 @@ static enum status take_frame(struct recovery *r, struct window *w, uint64_t seg
 
 static enum status walk_frames(struct recovery *r, struct window *w, uint64_t segment_lsn)
 {
+    assert(w->size >= SEGMENT_HEADER_SIZE);
     r->at = SEGMENT_HEADER_SIZE;
     for (bool is_end = false; !is_end;) {
         enum status status = take_frame(r, w, segment_lsn, &is_end);
         if (status != OK) return status;
     }
     assert(r->at <= w->size);
+    assert(r->stop_reason != NULL);
 
     /* The frame that was not taken may itself have a valid header: its payload was torn. */
     struct search search = {.least_lsn = r->position.next_lsn + 1, .seed = &r->seed};
@@ -303,12 +335,17 @@ static enum status walk_frames(struct recovery *r, struct window *w, uint64_t se
                       " is damaged (%s), but a later frame follows at offset %" PRIu64,
                       r->position.next_lsn, r->stop_reason, found_at);
     }
+    assert(r->tail_end >= r->at);
+    assert(r->tail_end <= w->size);
     return OK;
 }
 
 /* The first segment says where the journal begins. */
 static enum status begin_chain(struct recovery *r, const struct segment_header *header)
 {
+    assert(header->first_lsn > 0);
+    assert(header->first_lsn == r->segments.entries[0].first_lsn);
+    assert(r->report->first_lsn == 0); /* no frame was taken yet */
     if (header->first_lsn > r->after_lsn + 1) {
         return refuse(r, header->first_lsn, 0,
                       "the journal begins here, but frame %" PRIu64 " is needed", r->after_lsn + 1);
@@ -328,6 +365,8 @@ static enum status begin_chain(struct recovery *r, const struct segment_header *
 static enum status continue_chain(struct recovery *r, size_t i, const struct segment_header *header)
 {
     assert(i > 0);
+    assert(i < r->segments.n);
+    assert(r->stop_reason != NULL); /* the segment before was walked to its end */
     const struct journal_position *p = &r->position;
     if (header->first_lsn != p->next_lsn) {
         return refuse(r, r->segments.entries[i - 1].first_lsn, r->at,
@@ -345,6 +384,7 @@ static enum status continue_chain(struct recovery *r, size_t i, const struct seg
 /* *is_whole: it has a header, and the header fits to what was read before. */
 static enum status enter_segment(struct recovery *r, size_t i, struct window *w, bool *is_whole)
 {
+    assert(i < r->segments.n);
     uint64_t segment_lsn = r->segments.entries[i].first_lsn;
     *is_whole = false;
     if (w->size < SEGMENT_HEADER_SIZE) return OK;
@@ -373,6 +413,8 @@ static enum status enter_segment(struct recovery *r, size_t i, struct window *w,
  * begun, and only without anything in it. */
 static enum status judge_unborn(struct recovery *r, size_t i, struct window *w)
 {
+    assert(i < r->segments.n);
+    assert(!r->has_unborn);
     uint64_t segment_lsn = r->segments.entries[i].first_lsn;
     if (i + 1 < r->segments.n) {
         return refuse(r, segment_lsn, 0, "damaged segment header, but later segments follow");
@@ -397,6 +439,7 @@ static enum status judge_unborn(struct recovery *r, size_t i, struct window *w)
 
 static enum status read_open_segment(struct recovery *r, size_t i, struct window *w)
 {
+    assert(w->bytes.len == 0); /* nothing is left of the file before */
     enum status status = r->io->ops->size(r->io, w->file, &w->size);
     if (status != OK) return status;
     r->segments.entries[i].size = w->size;
@@ -410,8 +453,11 @@ static enum status read_open_segment(struct recovery *r, size_t i, struct window
 
 static enum status read_segment(struct recovery *r, size_t i, struct window *w)
 {
+    const struct segment_entry *entries = r->segments.entries;
+    assert(i < r->segments.n);
+    assert(i == 0 || entries[i - 1].first_lsn <= entries[i].first_lsn);
     char path[SEGMENT_PATH_SIZE];
-    segment_path(r->directory, r->segments.entries[i].first_lsn, path);
+    segment_path(r->directory, entries[i].first_lsn, path);
     enum status status = r->io->ops->open(r->io, path, IO_READ, &w->file);
     if (status != OK) return status;
 
@@ -429,6 +475,7 @@ static enum status collect_name(void *user, const char *name)
     struct recovery *r = user;
     uint64_t first_lsn;
     if (!segment_parse_name(name, &first_lsn)) return OK; /* the spare, or not ours */
+    assert(first_lsn > 0);
     if (!segment_list_reserve(&r->segments)) return E_NOMEM;
     r->segments.entries[r->segments.n++] = (struct segment_entry){.first_lsn = first_lsn};
     return OK;
@@ -444,7 +491,9 @@ static int compare_entries(const void *a, const void *b)
 /* What the archive has applied was durable here before. */
 static enum status check_end(struct recovery *r)
 {
+    assert(r->position.next_lsn > 0);
     uint64_t last_lsn = r->position.next_lsn - 1;
+    assert(last_lsn == r->report->last_lsn);
     if (last_lsn >= r->after_lsn) return OK;
     (void)snprintf(r->report->damage, sizeof r->report->damage,
                    "%.60s: the journal ends with frame %" PRIu64 ", but frames up to %" PRIu64
@@ -458,6 +507,8 @@ enum status recovery_read(struct recovery *r)
 {
     assert(r->fn != NULL);
     assert(r->segments.n == 0);
+    assert(r->report->frames_n == 0);
+    assert(r->report->last_lsn == 0);
     r->segments.mem = r->mem;
     r->position = (struct journal_position){.next_lsn = 1};
 
@@ -474,6 +525,7 @@ enum status recovery_read(struct recovery *r)
     if (status != OK) return status;
 
     status = check_end(r);
+    assert(r->tail_end >= r->at);
     if (status == OK) r->report->truncated_bytes += r->tail_end - r->at;
     return status;
 }
@@ -483,6 +535,8 @@ enum status recovery_read(struct recovery *r)
 static enum status write_zeros(struct recovery *r, struct io_file *file, uint64_t from, uint64_t to)
 {
     static const uint8_t zeros[4096];
+    assert(from >= SEGMENT_HEADER_SIZE);
+    assert(from <= to);
     while (from < to) {
         uint64_t len = to - from < sizeof zeros ? to - from : sizeof zeros;
         enum status status = r->io->ops->write(r->io, file, from, zeros, (size_t)len);
@@ -494,7 +548,10 @@ static enum status write_zeros(struct recovery *r, struct io_file *file, uint64_
 
 static enum status remove_unborn(struct recovery *r)
 {
+    assert(r->has_unborn);
     assert(r->segments.n > 0);
+    /* No frame is in it: it carries the number of the one to come. */
+    assert(r->segments.entries[r->segments.n - 1].first_lsn == r->position.next_lsn);
     char path[SEGMENT_PATH_SIZE];
     segment_path(r->directory, r->segments.entries[r->segments.n - 1].first_lsn, path);
     enum status status = r->io->ops->unlink(r->io, path);
@@ -516,6 +573,7 @@ static enum status make_durable(struct recovery *r, struct io_file *file)
 
 enum status recovery_repair(struct recovery *r, struct segment *active)
 {
+    assert(r->report->damage[0] == 0);
     *active = (struct segment){0};
     if (r->has_unborn) {
         enum status status = remove_unborn(r);
@@ -524,6 +582,8 @@ enum status recovery_repair(struct recovery *r, struct segment *active)
     if (r->segments.n == 0) return r->io->ops->sync_directory(r->io, r->directory);
 
     const struct segment_entry *last = &r->segments.entries[r->segments.n - 1];
+    assert(last->first_lsn <= r->position.next_lsn);
+    assert(r->tail_end <= last->size);
     char path[SEGMENT_PATH_SIZE];
     segment_path(r->directory, last->first_lsn, path);
     struct io_file *file;

@@ -31,6 +31,17 @@ static const uint8_t segment_magic[8] = {'N', 'O', 'R', 'N', 'S', 'E', 'G', 0};
  * see segment_append(). */
 #define ZERO_AHEAD ((uint64_t)256 << 10)
 #define ZERO_AHEAD_FRAME_MAX (ZERO_AHEAD / 2)
+_Static_assert(ZERO_AHEAD % FRAME_ALIGNMENT == 0, "zeros end where a frame may begin");
+
+/* What holds of a segment that frames can be appended to. */
+static void check(const struct segment *segment)
+{
+    assert(segment->file != NULL);
+    assert(segment->at >= SEGMENT_HEADER_SIZE);
+    assert(segment->at % FRAME_ALIGNMENT == 0);
+    assert(segment->at <= segment->zeroed_to);
+    assert(segment->zeroed_to <= segment->size);
+}
 
 void segment_encode_header(const struct segment_header *header, uint8_t *out)
 {
@@ -63,6 +74,7 @@ enum segment_verdict segment_decode_header(const uint8_t *at, struct segment_hea
 
 uint32_t segment_seed(const struct segment_header *header)
 {
+    assert(header->first_lsn > 0);
     return (uint32_t)(header->chain ^ header->chain >> 32);
 }
 
@@ -74,6 +86,7 @@ static bool parse_digit(char c, uint64_t *out)
         *out = (uint64_t)(c - 'a') + 10;
     else
         return false;
+    assert(*out < 16);
     return true;
 }
 
@@ -94,6 +107,8 @@ bool segment_parse_name(const char *name, uint64_t *first_lsn)
 
 void segment_path(const char *directory, uint64_t first_lsn, char *out)
 {
+    assert(first_lsn > 0);
+    assert(first_lsn <= JOURNAL_LSN_MAX);
     int length = snprintf(out, SEGMENT_PATH_SIZE, "%s/%016llx.log", directory,
                           (unsigned long long)first_lsn);
     assert(length > 0);
@@ -122,6 +137,7 @@ enum status segment_make_spare(struct io *io, const char *directory, uint64_t si
         if (status == OK) status = io->ops->open(io, path, IO_CREATE, &file);
     }
     if (status != OK) return status;
+    assert(file != NULL);
 
     status = io->ops->allocate(io, file, size);
     if (status != OK) {
@@ -142,15 +158,30 @@ static enum status unless_full(enum status status)
     return status == OK || status == E_NOSPACE ? status : E_IO;
 }
 
+/* Pair of the check at recovery: a header that we could not read ourselves is never written. */
+static void check_header(const uint8_t *bytes, const struct segment_header *header)
+{
+    struct segment_header written;
+    enum segment_verdict verdict = segment_decode_header(bytes, &written);
+    assert(verdict == SEGMENT_VALID);
+    assert(written.first_lsn == header->first_lsn);
+    assert(written.chain == header->chain);
+    assert(written.epoch_before == header->epoch_before);
+    assert(written.time_before_ns == header->time_before_ns);
+}
+
 enum status segment_promote(struct io *io, const char *directory, struct segment *spare,
                             const struct segment_header *header)
 {
     assert(spare->file != NULL);
     assert(spare->at == 0);
+    assert(spare->size > SEGMENT_HEADER_SIZE);
+    assert(!spare->is_dirty);
     uint8_t bytes[SEGMENT_HEADER_SIZE];
     char from[SEGMENT_PATH_SIZE];
     char to[SEGMENT_PATH_SIZE];
     segment_encode_header(header, bytes);
+    check_header(bytes, header);
     segment_spare_path(directory, from);
     segment_path(directory, header->first_lsn, to);
 
@@ -166,6 +197,7 @@ enum status segment_promote(struct io *io, const char *directory, struct segment
     spare->seed = segment_seed(header);
     spare->at = SEGMENT_HEADER_SIZE;
     spare->zeroed_to = SEGMENT_HEADER_SIZE;
+    check(spare);
     return OK;
 }
 
@@ -178,6 +210,7 @@ bool segment_has_room(const struct segment *segment, uint64_t size)
 enum status segment_extend(struct io *io, struct segment *segment, uint64_t size)
 {
     assert(segment->file != NULL);
+    assert(segment->at < size);
     if (segment->size >= size) return OK;
     enum status status = io->ops->allocate(io, segment->file, size);
     if (status == OK) segment->size = size;
@@ -194,6 +227,7 @@ enum status segment_extend(struct io *io, struct segment *segment, uint64_t size
  * nothing by it. */
 static uint64_t zero_ahead_end(const struct segment *segment, uint64_t end)
 {
+    assert(segment->at < end);
     assert(end <= segment->size);
     if (end <= segment->zeroed_to || end - segment->at > ZERO_AHEAD_FRAME_MAX) return end;
     uint64_t ahead = (end / ZERO_AHEAD + 1) * ZERO_AHEAD;
@@ -202,12 +236,16 @@ static uint64_t zero_ahead_end(const struct segment *segment, uint64_t end)
 
 enum status segment_append(struct io *io, struct segment *segment, struct buffer *frame)
 {
+    check(segment);
     uint64_t end = segment->at + frame->len;
+    assert(!frame->failed);
     assert(frame->len >= FRAME_HEADER_SIZE);
     assert(frame->len % FRAME_ALIGNMENT == 0);
     assert(end <= segment->size);
 
     uint64_t zeroed_to = zero_ahead_end(segment, end);
+    assert(zeroed_to >= end);
+    assert(zeroed_to <= segment->size);
     size_t zeros = (size_t)(zeroed_to - end);
     if (zeros > 0 && buffer_reserve(frame, zeros)) {
         memset(frame->ptr + frame->len, 0, zeros);
@@ -217,6 +255,7 @@ enum status segment_append(struct io *io, struct segment *segment, struct buffer
         zeroed_to = end;
     }
 
+    assert(segment->at + frame->len == zeroed_to);
     segment->is_dirty = true;
     enum status status = io->ops->write(io, segment->file, segment->at, frame->ptr, frame->len);
     if (status != OK) return unless_full(status);
@@ -226,6 +265,7 @@ enum status segment_append(struct io *io, struct segment *segment, struct buffer
     segment->is_dirty = false;
     segment->at = end;
     if (zeroed_to > segment->zeroed_to) segment->zeroed_to = zeroed_to;
+    check(segment);
     return OK;
 }
 
@@ -235,6 +275,7 @@ enum status segment_seal(struct io *io, struct segment *segment)
 {
     static const uint8_t zeros[FRAME_HEADER_SIZE];
     if (!segment->is_dirty) return OK;
+    check(segment);
     assert(segment_has_room(segment, sizeof zeros));
     enum status status = io->ops->write(io, segment->file, segment->at, zeros, sizeof zeros);
     if (status != OK) return unless_full(status);
@@ -246,6 +287,7 @@ enum status segment_seal(struct io *io, struct segment *segment)
 
 void segment_close(struct io *io, struct segment *segment)
 {
+    assert(segment->at <= segment->size);
     if (segment->file != NULL) io->ops->close(io, segment->file);
     *segment = (struct segment){0};
 }

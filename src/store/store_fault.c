@@ -82,13 +82,21 @@ struct fault_disk {
     uint64_t calls[CALL_KINDS_N];
 };
 
-static struct fault_disk *disk_of(struct io *io) { return container_of(io, struct fault_disk, io); }
+static const struct io_ops fault_ops;
+
+static struct fault_disk *disk_of(struct io *io)
+{
+    assert(io->ops == &fault_ops);
+    return container_of(io, struct fault_disk, io);
+}
 
 /* ---- the plan ---- */
 
 static bool is_due(struct fault_disk *d, enum store_fault_on kind, bool takes_space)
 {
     struct store_fault_plan *plan = &d->plan;
+    assert(kind < CALL_KINDS_N);
+    assert(plan->on < CALL_KINDS_N);
     if (plan->at == 0 || plan->fault == FAULT_NONE) return false;
     if (plan->on != FAULT_ON_ANY && plan->on != kind) return false;
     if (plan->fault == FAULT_NOSPACE && !takes_space) return false;
@@ -108,6 +116,7 @@ static enum status before_call(struct fault_disk *d, enum store_fault_on kind, b
     if (d->is_crashed) return E_IO;
     d->calls[FAULT_ON_ANY]++;
     if (kind != FAULT_ON_ANY) d->calls[kind]++;
+    assert(d->calls[kind] <= d->calls[FAULT_ON_ANY]);
     if (!is_due(d, kind, takes_space)) return OK;
 
     *fault = d->plan.fault;
@@ -127,12 +136,32 @@ static enum status before_call(struct fault_disk *d, enum store_fault_on kind, b
 
 static enum status after_call(struct fault_disk *d, enum store_fault fault, enum status status)
 {
+    assert(!d->is_crashed); /* else the call would not have been carried out, as for these: */
+    assert(fault != FAULT_FAIL);
+    assert(fault != FAULT_NOSPACE);
+    assert(fault != FAULT_CRASH);
     if (fault != FAULT_CRASH_AFTER) return status;
     d->is_crashed = true;
     return E_IO;
 }
 
 /* ---- files ---- */
+
+/* What holds of every file between two calls. */
+static void inode_check(const struct inode *inode)
+{
+    assert(inode->references > 0);
+    assert(list_is_linked(&inode->node));
+    assert(inode->data.len <= inode->data.size);
+    assert(!inode->data.failed);
+    assert(!inode->undo_of.failed);
+    assert(inode->undos_n <= inode->undos_capacity);
+    assert((inode->undos != NULL) == (inode->undos_capacity > 0));
+    assert(inode->undo_of.len % sizeof(uint32_t) == 0);
+    assert(inode->undos_n <= inode->undo_of.len / sizeof(uint32_t));
+    assert(!inode->is_directory || inode->data.len == 0);
+    assert(!inode->is_directory || !inode->is_locked);
+}
 
 static struct inode *inode_new(struct fault_disk *d, bool is_directory)
 {
@@ -151,6 +180,7 @@ static void inode_drop(struct fault_disk *d, struct inode *inode)
     if (inode == NULL) return;
     assert(inode->references > 0);
     if (--inode->references > 0) return;
+    assert(!inode->is_locked); /* the handle that holds the lock refers to it */
     list_remove(&inode->node);
     buffer_release(&inode->data);
     buffer_release(&inode->undo_of);
@@ -160,6 +190,7 @@ static void inode_drop(struct fault_disk *d, struct inode *inode)
 
 static void point(struct fault_disk *d, struct inode **where, struct inode *inode)
 {
+    assert(inode == NULL || inode->references < UINT32_MAX);
     if (inode != NULL) inode->references++;
     inode_drop(d, *where);
     *where = inode;
@@ -174,6 +205,7 @@ static void inode_forget_undos(struct inode *inode)
 
 static void size_changes(struct inode *inode)
 {
+    assert(!inode->is_directory);
     if (inode->is_size_unsynced) return;
     inode->is_size_unsynced = true;
     inode->size_synced = inode->data.len;
@@ -202,6 +234,7 @@ static enum status inode_resize(struct fault_disk *d, struct inode *inode, uint6
     }
     size_changes(inode);
     inode->data.len = (size_t)size;
+    inode_check(inode);
     return OK;
 }
 
@@ -217,6 +250,8 @@ static bool undo_reserve(struct fault_disk *d, struct inode *inode, uint64_t sec
         memset(inode->undo_of.ptr + inode->undo_of.len, 0, more);
         inode->undo_of.len = need;
     }
+    assert(inode->undo_of.len >= need);
+    assert(inode->undos_n <= inode->undos_capacity);
     if (inode->undos_n < inode->undos_capacity) return true;
     size_t capacity = inode->undos_capacity == 0 ? 8 : inode->undos_capacity * 2;
     struct undo *undos = mem_resize(d->mem, inode->undos, inode->undos_capacity * sizeof *undos,
@@ -224,6 +259,7 @@ static bool undo_reserve(struct fault_disk *d, struct inode *inode, uint64_t sec
     if (undos == NULL) return false;
     inode->undos = undos;
     inode->undos_capacity = capacity;
+    assert(inode->undos_n < inode->undos_capacity);
     return true;
 }
 
@@ -246,8 +282,11 @@ static enum status undo_remember(struct fault_disk *d, struct inode *inode, uint
         store_u32(slot, (uint32_t)inode->undos_n);
         return OK;
     }
+    assert(load_u32(slot) <= inode->undos_n);
     struct undo *undo = &inode->undos[load_u32(slot) - 1];
     assert(undo->sector == sector);
+    assert(undo->from < undo->to);
+    assert(undo->to <= SECTOR_SIZE);
     if (from < undo->from) undo->from = from;
     if (to > undo->to) undo->to = to;
     return OK;
@@ -257,15 +296,18 @@ static enum status undo_remember(struct fault_disk *d, struct inode *inode, uint
 static void put_sector(struct inode *inode, uint64_t sector, const uint8_t *bytes, uint32_t from,
                        uint32_t to)
 {
+    assert(to <= SECTOR_SIZE);
     uint64_t begin = sector * SECTOR_SIZE;
     if (begin + from >= inode->data.len) return;
     if (begin + to > inode->data.len) to = (uint32_t)(inode->data.len - begin);
+    assert(from < to);
     memcpy(inode->data.ptr + begin + from, bytes + from, to - from);
 }
 
 /* The machine is gone: what the disk has of each sector that was not synced. */
 static void inode_power_failure(struct fault_disk *d, struct inode *inode)
 {
+    inode_check(inode);
     uint64_t size = inode->data.len;
     if (inode->is_size_unsynced && rng_chance(&d->rng, 500)) size = inode->size_synced;
     if (size > inode->data.len) {
@@ -286,6 +328,7 @@ static void inode_power_failure(struct fault_disk *d, struct inode *inode)
             put_sector(inode, undo->sector, garbage, undo->from, undo->to);
         }
     }
+    assert(size <= inode->data.len);
     inode->data.len = (size_t)size;
     inode_forget_undos(inode);
 }
@@ -293,6 +336,7 @@ static void inode_power_failure(struct fault_disk *d, struct inode *inode)
 /* The kernel could not write: some pages are on disk, the others are dropped. */
 static void inode_sync_failure(struct fault_disk *d, struct inode *inode)
 {
+    inode_check(inode);
     for (size_t i = 0; i < inode->undos_n; i++) {
         const struct undo *undo = &inode->undos[i];
         if (rng_chance(&d->rng, 500)) continue;
@@ -336,6 +380,8 @@ static struct name *need_name(struct fault_disk *d, const char *path)
 /* Whether path is directly within the directory ("." is the root). */
 static bool is_within(const char *directory, const char *path)
 {
+    assert(directory[0] != 0);
+    assert(path[0] != 0);
     const char *slash = strrchr(path, '/');
     if (slash == NULL) return strcmp(directory, ".") == 0;
     size_t length = (size_t)(slash - path);
@@ -353,6 +399,7 @@ static bool has_parent(struct fault_disk *d, const char *path)
 {
     char parent[PATH_SIZE_MAX];
     int length = snprintf(parent, sizeof parent, "%s", path);
+    assert(length > 0);
     assert((size_t)length < sizeof parent);
     char *slash = strrchr(parent, '/');
     if (slash == NULL) return true;
@@ -364,6 +411,9 @@ static bool has_parent(struct fault_disk *d, const char *path)
 static enum status change_names(struct fault_disk *d, struct name *from, struct name *to,
                                 struct inode *inode)
 {
+    assert(inode != NULL);
+    assert(from != to);
+    assert(from == NULL || from->now == inode);
     struct operation *operation = mem_take_zero(d->mem, sizeof *operation);
     if (operation == NULL) return E_NOMEM;
     operation->from = from;
@@ -373,12 +423,15 @@ static enum status change_names(struct fault_disk *d, struct name *from, struct 
     list_push_back(&d->operations, &operation->node);
     if (to != NULL) point(d, &to->now, inode);
     if (from != NULL) point(d, &from->now, NULL);
+    inode_check(inode);
     return OK;
 }
 
 /* Takes the operation off the list; it reaches the disk or does not. */
 static void finish_operation(struct fault_disk *d, struct operation *operation, bool is_durable)
 {
+    assert(operation->inode != NULL);
+    assert(operation->from != NULL || operation->to != NULL);
     list_remove(&operation->node);
     if (is_durable) {
         struct name *from = operation->from;
@@ -414,6 +467,8 @@ static void forget_names(struct fault_disk *d)
 static enum status new_file(struct fault_disk *d, struct inode *inode, bool is_lock,
                             struct io_file **out)
 {
+    inode_check(inode);
+    assert(!inode->is_directory);
     struct io_file *file = mem_take_zero(d->mem, sizeof *file);
     if (file == NULL) return E_NOMEM;
     point(d, &file->inode, inode);
@@ -427,6 +482,7 @@ static enum status new_file(struct fault_disk *d, struct inode *inode, bool is_l
 static enum status create_inode(struct fault_disk *d, const char *path, bool is_directory,
                                 struct inode **out)
 {
+    assert(find_inode(d, path) == NULL);
     if (!has_parent(d, path)) return E_NOT_FOUND;
     struct name *name = need_name(d, path);
     struct inode *inode = name == NULL ? NULL : inode_new(d, is_directory);
@@ -461,6 +517,7 @@ static enum status fault_open(struct io *io, const char *path, enum io_open how,
     if (status != OK) return status;
     struct io_file *file = NULL;
     status = do_open(d, path, how, &file);
+    assert((file != NULL) == (status == OK));
     enum status answer = after_call(d, fault, status);
     if (answer == OK)
         *out = file;
@@ -473,6 +530,8 @@ static void fault_close(struct io *io, struct io_file *file)
 {
     struct fault_disk *d = disk_of(io);
     assert(d->files_n > 0);
+    assert(file->life <= d->life);
+    inode_check(file->inode);
     if (file->is_lock && file->life == d->life) file->inode->is_locked = false;
     inode_drop(d, file->inode);
     d->files_n--;
@@ -484,6 +543,8 @@ static enum status before_file_call(struct fault_disk *d, const struct io_file *
                                     enum store_fault_on kind, bool takes_space,
                                     enum store_fault *fault)
 {
+    assert(file->life <= d->life);
+    inode_check(file->inode);
     *fault = FAULT_NONE;
     if (file->life != d->life) return E_IO;
     return before_call(d, kind, takes_space, fault);
@@ -494,6 +555,7 @@ static enum status fault_read(struct io *io, struct io_file *file, uint64_t offs
 {
     struct fault_disk *d = disk_of(io);
     enum store_fault fault;
+    assert(ptr != NULL || len == 0);
     enum status status = before_file_call(d, file, FAULT_ON_ANY, false, &fault);
     if (status != OK) return status;
     const struct buffer *data = &file->inode->data;
@@ -508,6 +570,8 @@ static enum status do_write(struct fault_disk *d, struct inode *inode, uint64_t 
                             const uint8_t *bytes, size_t len, bool is_torn)
 {
     uint64_t end = offset + len;
+    assert(bytes != NULL || len == 0);
+    assert(end >= offset);
     if (end > inode->data.len) {
         enum status status = inode_resize(d, inode, end);
         if (status != OK) return status;
@@ -516,6 +580,8 @@ static enum status do_write(struct fault_disk *d, struct inode *inode, uint64_t 
         uint64_t sector = offset / SECTOR_SIZE;
         uint64_t stop = (sector + 1) * SECTOR_SIZE < end ? (sector + 1) * SECTOR_SIZE : end;
         size_t n = (size_t)(stop - offset);
+        assert(n > 0);
+        assert(stop <= inode->data.len);
         if (!is_torn || rng_chance(&d->rng, 500)) {
             enum status status =
                 undo_remember(d, inode, sector, (uint32_t)(offset - sector * SECTOR_SIZE),
@@ -526,6 +592,7 @@ static enum status do_write(struct fault_disk *d, struct inode *inode, uint64_t 
         bytes += n;
         offset = stop;
     }
+    inode_check(inode);
     return OK;
 }
 
@@ -552,6 +619,7 @@ static enum status fault_datasync(struct io *io, struct io_file *file)
     if (fault == FAULT_FAIL) inode_sync_failure(d, file->inode);
     if (status != OK) return status;
     inode_forget_undos(file->inode);
+    inode_check(file->inode);
     return after_call(d, fault, OK);
 }
 
@@ -562,6 +630,7 @@ static enum status fault_allocate(struct io *io, struct io_file *file, uint64_t 
     enum status status = before_file_call(d, file, FAULT_ON_ALLOCATE, true, &fault);
     if (status != OK) return status;
     if (size > file->inode->data.len) status = inode_resize(d, file->inode, size);
+    assert(status != OK || file->inode->data.len >= size);
     return after_call(d, fault, status);
 }
 
@@ -648,6 +717,7 @@ static bool touches(const struct operation *operation, const char *directory)
  * earlier one on a file whose later name is in it. */
 static bool is_synced_with(struct fault_disk *d, struct operation *operation, const char *directory)
 {
+    assert(list_is_linked(&operation->node));
     for (struct list *n = &operation->node; n != NULL; n = list_next(&d->operations, n)) {
         const struct operation *later = container_of(n, struct operation, node);
         if (later->inode == operation->inode && touches(later, directory)) return true;
@@ -682,6 +752,7 @@ static enum status fault_sync_directory(struct io *io, const char *path)
 
 static enum status do_list(struct fault_disk *d, const char *path, io_list_fn *fn, void *user)
 {
+    assert(fn != NULL);
     if (!has_directory(d, path)) return E_NOT_FOUND;
     for (struct list *n = list_first(&d->names); n != NULL; n = list_next(&d->names, n)) {
         struct name *name = container_of(n, struct name, node);
@@ -723,6 +794,7 @@ static enum status fault_lock(struct io *io, const char *path, struct io_file **
     if (status != OK) return status;
     struct io_file *file = NULL;
     status = do_lock(d, path, &file);
+    assert((file != NULL) == (status == OK));
     enum status answer = after_call(d, fault, status);
     if (answer == OK)
         *out = file;
@@ -754,6 +826,7 @@ static void fault_release(struct io *io)
         point(d, &name->durable, NULL);
         mem_give(d->mem, name, sizeof *name);
     }
+    assert(list_is_empty(&d->operations));
     assert(list_is_empty(&d->inodes));
     mem_give(d->mem, d, sizeof *d);
 }
@@ -782,6 +855,8 @@ static const struct io_ops fault_ops = {
 
 enum status store_fault_disk_new(struct mem *mem, uint64_t capacity, struct io **out)
 {
+    assert(mem != NULL);
+    assert(capacity > 0);
     struct fault_disk *d = mem_take_zero(mem, sizeof *d);
     if (d == NULL) return E_NOMEM;
     d->io.ops = &fault_ops;
@@ -799,6 +874,7 @@ void store_fault_plan(struct io *disk, const struct store_fault_plan *plan)
 {
     struct fault_disk *d = disk_of(disk);
     assert(plan->on < CALL_KINDS_N);
+    assert(plan->fault <= FAULT_CRASH_AFTER);
     d->plan = *plan;
     rng_init(&d->rng, plan->seed);
 }
@@ -837,6 +913,7 @@ void store_fault_restart(struct io *disk)
     for (struct operation *o = oldest_operation(d); o != NULL; o = oldest_operation(d)) {
         finish_operation(d, o, rng_chance(&d->rng, 500));
     }
+    assert(list_is_empty(&d->operations));
     for (struct list *n = list_first(&d->names); n != NULL; n = list_next(&d->names, n)) {
         struct name *name = container_of(n, struct name, node);
         point(d, &name->now, name->durable);
@@ -860,5 +937,6 @@ uint64_t store_fault_calls(struct io *disk, enum store_fault_on on)
 struct buffer *store_fault_file(struct io *disk, const char *path)
 {
     struct inode *inode = find_inode(disk_of(disk), path);
+    if (inode != NULL) inode_check(inode);
     return inode == NULL || inode->is_directory ? NULL : &inode->data;
 }

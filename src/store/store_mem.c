@@ -48,8 +48,18 @@ struct store_mem {
     uint64_t applied_lsn;
 };
 
+/* What holds of the rows and partitions whenever the lock is free. */
+static void check(const struct store_mem *store)
+{
+    assert(store->rows_n <= store->rows_capacity);
+    assert((store->rows != NULL) == (store->rows_capacity > 0));
+    assert(store->partitions_n <= store->partitions_capacity);
+    assert((store->partitions != NULL) == (store->partitions_capacity > 0));
+}
+
 static void row_free(struct mem *mem, struct mem_row *row)
 {
+    assert(row == NULL || row->size > sizeof *row); /* a row has a key */
     if (row != NULL) mem_give(mem, row, row->size);
 }
 
@@ -60,6 +70,7 @@ static void partition_free(struct mem *mem, struct mem_partition *p)
 
 enum status store_mem_new(struct mem *mem, struct store_mem **out)
 {
+    assert(mem != NULL);
     struct store_mem *store = mem_take_zero(mem, sizeof *store);
     if (store == NULL) return E_NOMEM;
     store->mem = mem;
@@ -89,6 +100,8 @@ void store_mem_free(struct store_mem *store)
     while (!list_is_empty(&store->frames)) {
         frame_free(store, container_of(list_first(&store->frames), struct mem_frame, node));
     }
+    assert(store->frame_bytes == 0);
+    check(store);
     for (size_t i = 0; i < store->rows_n; i++) row_free(store->mem, store->rows[i]);
     for (size_t i = 0; i < store->partitions_n; i++) {
         partition_free(store->mem, store->partitions[i]);
@@ -106,9 +119,21 @@ struct journal_mem {
     struct store_mem *store;
 };
 
+static const struct journal_ops journal_mem_ops;
+
 static struct store_mem *store_of_journal(struct journal *j)
 {
-    return container_of(j, struct journal_mem, journal)->store;
+    assert(j->ops == &journal_mem_ops);
+    struct store_mem *store = container_of(j, struct journal_mem, journal)->store;
+    assert((store->frame_bytes > 0) == !list_is_empty(&store->frames));
+    return store;
+}
+
+/* NULL when there is none. */
+static const struct journal_frame *last_frame(const struct store_mem *store)
+{
+    const struct list *node = list_last(&store->frames);
+    return node == NULL ? NULL : &container_of(node, struct mem_frame, node)->frame;
 }
 
 static enum status mem_replay(struct journal *j, uint64_t after_lsn, journal_replay_fn *fn,
@@ -120,9 +145,10 @@ static enum status mem_replay(struct journal *j, uint64_t after_lsn, journal_rep
     uint64_t last_lsn = 0;
     if (node != NULL) {
         first_lsn = container_of(node, struct mem_frame, node)->frame.lsn;
-        last_lsn = container_of(list_last(&store->frames), struct mem_frame, node)->frame.lsn;
+        last_lsn = last_frame(store)->lsn;
         report->first_lsn = first_lsn;
     }
+    assert(first_lsn <= last_lsn + 1);
     if (first_lsn > after_lsn + 1 || last_lsn < after_lsn) {
         (void)snprintf(report->damage, sizeof report->damage,
                        "memory: frames after %llu are needed, there are %llu to %llu",
@@ -132,6 +158,9 @@ static enum status mem_replay(struct journal *j, uint64_t after_lsn, journal_rep
     }
     for (; node != NULL; node = list_next(&store->frames, node)) {
         const struct journal_frame *frame = &container_of(node, struct mem_frame, node)->frame;
+        assert(report->last_lsn == 0 || frame->lsn == report->last_lsn + 1);
+        assert(frame->epoch >= report->last_epoch);
+        assert(frame->time_ns >= report->last_time_ns);
         report->last_lsn = frame->lsn;
         report->last_epoch = frame->epoch;
         report->last_time_ns = frame->time_ns;
@@ -146,6 +175,9 @@ static enum status mem_replay(struct journal *j, uint64_t after_lsn, journal_rep
 static enum status mem_append(struct journal *j, const struct journal_frame *frame)
 {
     struct store_mem *store = store_of_journal(j);
+    const struct journal_frame *last = last_frame(store);
+    assert(last == NULL || frame->lsn == last->lsn + 1);
+    assert(last == NULL || frame->epoch >= last->epoch);
     size_t size = sizeof(struct mem_frame) + frame->payload.len;
     struct mem_frame *copy = mem_take(store->mem, size);
     if (copy == NULL) return E_NOMEM;
@@ -178,6 +210,7 @@ static void mem_usage(struct journal *j, uint64_t *bytes, bool *has_spare)
 
 static void mem_close(struct journal *j)
 {
+    assert(j->ops == &journal_mem_ops);
     struct journal_mem *m = container_of(j, struct journal_mem, journal);
     mem_give(m->store->mem, m, sizeof *m);
 }
@@ -208,8 +241,11 @@ struct archive_mem {
     struct store_mem *store;
 };
 
+static const struct archive_ops archive_mem_ops;
+
 static struct store_mem *store_of(struct archive *a)
 {
+    assert(a->ops == &archive_mem_ops);
     return container_of(a, struct archive_mem, archive)->store;
 }
 
@@ -217,10 +253,12 @@ static void lock(struct store_mem *store)
 {
     int error = pthread_mutex_lock(&store->lock);
     assert(error == 0);
+    check(store);
 }
 
 static void unlock(struct store_mem *store)
 {
+    check(store);
     int error = pthread_mutex_unlock(&store->lock);
     assert(error == 0);
 }
@@ -245,6 +283,7 @@ static struct mem_row *row_copy(struct mem *mem, const struct archive_row *row)
     at += row->field.len;
     ROW_BYTES(X)
 #undef X
+    assert(at == (uint8_t *)copy + size);
     return copy;
 }
 
@@ -269,9 +308,26 @@ static size_t find_row(const struct store_mem *store, struct bytes hub, struct b
         else
             high = middle;
     }
+    assert(low == high);
+    assert(low <= store->rows_n);
     *is_found = low < store->rows_n &&
                 compare_keys(store->rows[low]->row.hub, store->rows[low]->row.id, hub, id) == 0;
     return low;
+}
+
+/* The neighbours of this row are on their sides of it: sorted, and no key twice. */
+static void check_place(const struct store_mem *store, size_t at)
+{
+    assert(at < store->rows_n);
+    const struct archive_row *row = &store->rows[at]->row;
+    if (at > 0) {
+        const struct archive_row *before = &store->rows[at - 1]->row;
+        assert(compare_keys(before->hub, before->id, row->hub, row->id) < 0);
+    }
+    if (at + 1 < store->rows_n) {
+        const struct archive_row *behind = &store->rows[at + 1]->row;
+        assert(compare_keys(row->hub, row->id, behind->hub, behind->id) < 0);
+    }
 }
 
 static void put_row(struct store_mem *store, struct mem_row *row)
@@ -286,6 +342,7 @@ static void put_row(struct store_mem *store, struct mem_row *row)
         store->rows_n++;
     }
     store->rows[at] = row;
+    check_place(store, at);
 }
 
 static void remove_row(struct store_mem *store, struct archive_key key)
@@ -293,6 +350,7 @@ static void remove_row(struct store_mem *store, struct archive_key key)
     bool is_found;
     size_t at = find_row(store, key.hub, key.id, &is_found);
     if (!is_found) return;
+    check_place(store, at);
     row_free(store->mem, store->rows[at]);
     store->rows_n--;
     memmove(store->rows + at, store->rows + at + 1, (store->rows_n - at) * sizeof *store->rows);
@@ -302,6 +360,7 @@ static void remove_row(struct store_mem *store, struct archive_key key)
 
 static struct mem_partition *partition_copy(struct mem *mem, const struct archive_partition *p)
 {
+    assert(p->state.ptr != NULL || p->state.len == 0);
     struct mem_partition *copy = mem_take(mem, sizeof *copy + p->state.len);
     if (copy == NULL) return NULL;
     copy->partition = *p;
@@ -327,6 +386,11 @@ static void put_partition(struct store_mem *store, struct mem_partition *p)
         store->partitions_n++;
     }
     store->partitions[at] = p;
+    assert(at < store->partitions_n);
+    assert(at == 0 ||
+           store->partitions[at - 1]->partition.partition < p->partition.partition);
+    assert(at + 1 == store->partitions_n ||
+           store->partitions[at + 1]->partition.partition > p->partition.partition);
 }
 
 /* Room for `more` pointers beyond n. */
@@ -339,6 +403,7 @@ static bool reserve_pointers(struct mem *mem, void **array, size_t *capacity, si
     if (larger == NULL) return false;
     *array = larger;
     *capacity = wanted;
+    assert(more <= *capacity - n);
     return true;
 }
 
@@ -380,6 +445,8 @@ static void prepared_release(struct mem *mem, struct prepared *p, const struct a
 
 static bool prepare(struct store_mem *store, const struct archive_batch *batch, struct prepared *p)
 {
+    assert(p->rows == NULL);
+    assert(p->partitions == NULL);
     if (!reserve_rows(store, batch->puts_n)) return false;
     if (!reserve_partitions(store, batch->partitions_n)) return false;
     if (batch->puts_n > 0) {
@@ -496,6 +563,7 @@ static enum status mem_get(struct archive *a, struct archive_key key, bool want_
 /* One whole line of "key=value\n..." */
 static bool has_tag(struct bytes tags, struct bytes tag)
 {
+    assert(tag.len > 0);
     const uint8_t *at = tags.ptr;
     const uint8_t *end = tags.ptr + tags.len;
     while (at < end) {
@@ -516,6 +584,7 @@ static bool contains(struct bytes whole, struct bytes part)
 
 static int64_t ordering_time(const struct archive_query *query, const struct archive_row *row)
 {
+    assert(!query->by_completion || row->is_terminal);
     return query->by_completion ? row->completed_ms : row->created_ms;
 }
 
@@ -529,6 +598,8 @@ static bool is_after(const struct archive_query *query, const struct archive_row
 
 static bool matches(const struct archive_query *query, const struct archive_row *row)
 {
+    assert(row->status >= 0);
+    assert(row->status < 32); /* for the shift below */
     if (!bytes_equal(row->hub, query->hub)) return false;
     if ((query->terminal_only || query->by_completion) && !row->is_terminal) return false;
     if (query->status_mask != 0 && (query->status_mask >> row->status & 1) == 0) return false;
@@ -558,8 +629,10 @@ static int compare_found(const void *a, const void *b)
 static enum status give_found(struct found *found, size_t n, uint32_t limit, bool want_snapshot,
                               archive_row_fn *fn, void *user)
 {
+    assert(limit > 0);
     if (n > 1) qsort(found, n, sizeof *found, compare_found);
     for (size_t i = 0; i < n && i < limit; i++) {
+        assert(i == 0 || compare_found(&found[i - 1], &found[i]) < 0);
         struct archive_row row = *found[i].row;
         if (!want_snapshot) row.snapshot = BYTES_NONE;
         enum status status = fn(user, &row);
@@ -582,6 +655,7 @@ static enum status mem_query(struct archive *a, const struct archive_query *quer
         const struct archive_row *row = &store->rows[i]->row;
         if (matches(query, row)) found[n++] = (struct found){ordering_time(query, row), row};
     }
+    assert(n < capacity);
     status = give_found(found, n, query->limit, query->want_snapshot, fn, user);
 out:
     mem_give(store->mem, found, capacity * sizeof *found);
@@ -608,6 +682,7 @@ static enum status mem_due(struct archive *a, int64_t before_ms, const struct ar
         }
         found[n++] = this;
     }
+    assert(n < capacity);
     status = give_found(found, n, limit, true, fn, user);
 out:
     mem_give(store->mem, found, capacity * sizeof *found);
@@ -628,12 +703,15 @@ static enum status mem_stats(struct archive *a, struct archive_stats *out)
     }
     unlock(store);
     stats.blob_live = stats.blob_bytes;
+    assert(stats.rows_terminal <= stats.rows);
+    assert(stats.blob_bytes <= stats.bytes);
     *out = stats;
     return OK;
 }
 
 static void archive_mem_close(struct archive *a)
 {
+    assert(a->ops == &archive_mem_ops);
     struct archive_mem *m = container_of(a, struct archive_mem, archive);
     mem_give(m->store->mem, m, sizeof *m);
 }

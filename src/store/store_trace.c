@@ -19,8 +19,11 @@ struct journal_trace {
     void *user;
 };
 
+static const struct journal_ops trace_ops;
+
 static struct journal_trace *trace_of(struct journal *j)
 {
+    assert(j->ops == &trace_ops);
     return container_of(j, struct journal_trace, journal);
 }
 
@@ -30,8 +33,10 @@ __attribute__((format(printf, 2, 3))) static void trace(struct journal_trace *t,
     char text[256];
     va_list arguments;
     va_start(arguments, format);
-    (void)vsnprintf(text, sizeof text, format, arguments);
+    int length = vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
+    assert(length > 0);
+    assert((size_t)length < sizeof text); /* numbers and names of our own */
     t->line(t->user, text);
 }
 
@@ -40,6 +45,7 @@ static enum status trace_replay(struct journal *j, uint64_t after_lsn, journal_r
 {
     struct journal_trace *t = trace_of(j);
     enum status status = journal_replay(t->inner, after_lsn, fn, user, report);
+    assert(t->inner->is_replayed == (status == OK));
     trace(t, "replay after=%" PRIu64 " -> %s frames=%" PRIu64 " last=%" PRIu64 " cut=%" PRIu64,
           after_lsn, status_name(status), report->frames_n, report->last_lsn,
           report->truncated_bytes);
@@ -50,6 +56,7 @@ static enum status trace_append(struct journal *j, const struct journal_frame *f
 {
     struct journal_trace *t = trace_of(j);
     enum status status = journal_append(t->inner, frame);
+    assert((t->inner->last_lsn == frame->lsn) == (status == OK));
     trace(t, "append lsn=%" PRIu64 " epoch=%" PRIu32 " time=%" PRId64 " size=%zu -> %s", frame->lsn,
           frame->epoch, frame->time_ns, frame->payload.len, status_name(status));
     return status;

@@ -10,7 +10,7 @@
 #define PLANTED_BUGS(X)                                                                            \
     X(ack_before_durable, "answers leave when the frame is submitted, not when it is durable")     \
     X(no_datasync, "a frame is written and not synced")                                            \
-    X(no_truncate, "a torn tail stays in the journal")                                             \
+    X(skip_crc, "recovery takes a torn frame for a whole one")                                     \
     X(timer_early, "timers fire one millisecond early")                                            \
     X(drop_carried_event, "continue-as-new forgets one carried event")                             \
     X(skip_execution_check, "the result of a child is taken by another execution of its parent")   \
@@ -23,7 +23,7 @@
     X(purge_in_memory, "a purge removes nothing from the archive")                                 \
     X(ladder_off_by_one, "the Supervisor tries once too often")                                    \
     X(suspended_goes_on, "a suspended instance is given turns")                                    \
-    X(lost_retry, "a step that waited for its retry when it was loaded is not tried again")  \
+    X(lost_sleeper, "the archive does not know when a sleeping instance must wake")                \
     X(no_filter, "what is archived is not noted in the filter of what the archive may have")
 
 #endif

@@ -8,6 +8,7 @@
 #include "base/assert.h"
 #include "base/mem.h"
 #include "host/request.h"
+#include "test/sim/sim_client.h"
 #include "test/sim/sim_node.h"
 #include "test/sim/sim_programs.h"
 
@@ -250,7 +251,7 @@ record_fail(struct world *w, const char *invariant, const struct record *record,
 
 struct task_search {
     int32_t task_id;
-    bool is_found;
+    uint32_t found_n;
     struct task_view view;
 };
 
@@ -259,19 +260,21 @@ static enum status find_task(void *user, const struct task_view *view)
     struct task_search *search = user;
 
     if (view->task_id == search->task_id) {
-        search->is_found = true;
+        search->found_n++;
         search->view = *view;
     }
     return OK;
 }
 
 /* S20: failures are counted one by one, and never past the end of the ladder. */
-static void check_tried(struct world *w, const struct core *c, const struct record *record)
+static void check_tried(struct world *w, const struct core *c, const struct record *record,
+                        const struct instance_view *before)
 {
     struct task_search search = {.task_id = record->task_id};
 
+    if (memcmp(record->execution_id, before->execution_id, EXECUTION_ID_SIZE) != 0) return;
     (void)core_tasks(c, record->key, find_task, &search);
-    if (!search.is_found) return;
+    if (search.found_n != 1) return; /* one of an ended execution has the same id */
     const struct policy *policy = check_policy(NULL, search.view.name);
     bool is_resubmitted = record->failures <= search.view.failures;
     if (!is_resubmitted && record->failures != search.view.failures + 1) {
@@ -312,7 +315,9 @@ void check_record(struct world *w, const struct core *c, const struct record *re
     if (record->kind == RECORD_PURGED && !before->is_terminal) {
         record_fail(w, "S22 purge", record, "it has not ended");
     }
-    if (record->kind == RECORD_TASK_TRIED) check_tried(w, c, record);
+    if (record->kind == RECORD_PARKED) crowd_park(w->crowd, record->key, true);
+    if (record->kind == RECORD_UNPARKED) crowd_park(w->crowd, record->key, false);
+    if (record->kind == RECORD_TASK_TRIED) check_tried(w, c, record, before);
     if (record->kind == RECORD_LATE) return; /* late answers are kept, whatever they say */
     if (has_zombie(record->event) || has_zombie(record->events)) {
         record_fail(w, "S12 stale", record, "the answer of a zombie");

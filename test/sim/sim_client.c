@@ -43,11 +43,14 @@ struct client {
     struct bytes position_id;
 };
 
-/* An instance with garbage in it that is nobody's subject: it is terminated in phase 2. */
-struct tainted {
+/* An instance that needs help in phase 2, whosoever it is: one with garbage in it is terminated, one that the
+ * engine has parked is resumed. */
+struct patient {
     struct list node;
     size_t size;
     size_t key_len;
+    bool is_tainted;
+    bool is_parked;
     uint8_t key[];
 };
 
@@ -56,14 +59,14 @@ struct crowd {
     struct client clients[CLIENTS_MAX];
     uint32_t n;
     struct map subjects;
-    struct list tainted;
+    struct list patients;
     int64_t values; /* of events: each is raised once */
     uint64_t ids;
     uint64_t scans;
     bool is_draining;
     bool is_settled;     /* all subjects, children and orphans have ended */
     struct moment watch; /* asks for that now and then */
-    struct port undertaker; /* ends what garbage has left behind */
+    struct port doctor;     /* looks after the patients */
 };
 
 struct bytes crowd_hub(uint32_t index)
@@ -469,14 +472,15 @@ static void send_resubmit(struct client *client, struct subject *s)
     client_send(client, call);
 }
 
-/* What may help an instance that has not ended. Every other visit only looks. */
+/* What an instance that has not ended may wait for. Every other visit only looks; looking does not wake a
+ * sleeper. */
 static void nudge(struct client *client, struct subject *s, bool has_ended)
 {
     s->visits_n++;
     if (!s->is_acked) send_start(client, s, REUSE_NEVER);
     else if (has_ended || s->visits_n % 2 == 1) send_plain(client, REQUEST_GET, s);
     else if (s->is_tainted) send_control(client, REQUEST_TERMINATE, s);
-    else if (s->visits_n % 8 == 2) send_control(client, REQUEST_RESUME, s);
+    else if (s->was_suspended && s->visits_n % 8 == 2) send_control(client, REQUEST_RESUME, s);
     else if (s->program == PROGRAM_parked) send_resubmit(client, s);
     else if (subject_wants_events(s) && s->raises_n < RAISES_MAX) send_raise(client, s);
     else send_plain(client, REQUEST_GET, s);
@@ -510,29 +514,60 @@ static void drain_one(struct client *client)
 static void on_think(struct moment *m)
 {
     struct client *client = container_of(m, struct client, think);
+    int64_t drain_ns = client->w->options.load_ms * NS_PER_MS + DRAIN_AFTER_NS;
 
+    if (client->crowd->is_draining && client->w->now_ns < drain_ns) return; /* the watch comes back */
     if (client->crowd->is_draining) drain_one(client);
     else do_something(client);
 }
 
 /* ---- garbage ---- */
 
-static struct tainted *tainted_first(struct crowd *c)
+static struct patient *patient_find(const struct crowd *c, struct bytes key)
 {
-    for (struct list *at = list_first(&c->tainted); at != NULL; at = list_next(&c->tainted, at)) {
-        struct tainted *t = container_of(at, struct tainted, node);
-        struct bytes key = bytes_make(t->key, t->key_len);
-        struct instance_view view;
-        bool is_there = shadow_view(node_of_key(c->w, key)->shadow, key, &view);
-        if (is_there && !view.is_terminal) return t;
+    for (struct list *at = list_first(&c->patients); at != NULL; at = list_next(&c->patients, at)) {
+        struct patient *p = container_of(at, struct patient, node);
+        if (bytes_equal(bytes_make(p->key, p->key_len), key)) return p;
     }
     return NULL;
 }
 
-static void on_undertaker(struct port *port, const struct answer *a)
+static struct patient *patient_make(struct crowd *c, struct bytes key)
+{
+    struct patient *p = patient_find(c, key);
+
+    if (p != NULL) return p;
+    p = mem_take_zero(mem_process(), sizeof *p + key.len);
+    assert(p != NULL);
+    p->size = sizeof *p + key.len;
+    p->key_len = key.len;
+    memcpy(p->key, key.ptr, key.len);
+    list_push_back(&c->patients, &p->node);
+    return p;
+}
+
+/* Somebody who runs and should not, or should and does not. */
+static struct patient *patient_next(const struct crowd *c)
+{
+    for (struct list *at = list_first(&c->patients); at != NULL; at = list_next(&c->patients, at)) {
+        struct patient *p = container_of(at, struct patient, node);
+        struct bytes key = bytes_make(p->key, p->key_len);
+        struct instance_view view;
+        if (!p->is_tainted && !p->is_parked) continue;
+        if (shadow_view(node_of_key(c->w, key)->shadow, key, &view) && !view.is_terminal) return p;
+    }
+    return NULL;
+}
+
+static void on_doctor(struct port *port, const struct answer *a)
 {
     (void)port; /* the watch looks whether it helped */
     (void)a;
+}
+
+void crowd_park(struct crowd *c, struct bytes key, bool is_parked)
+{
+    patient_make(c, key)->is_parked = is_parked;
 }
 
 void crowd_taint(struct crowd *c, struct bytes key)
@@ -540,13 +575,8 @@ void crowd_taint(struct crowd *c, struct bytes key)
     struct bytes at = key;
     struct instance_view view;
     struct arena arena;
-    struct tainted *t = mem_take_zero(mem_process(), sizeof *t + key.len);
 
-    assert(t != NULL);
-    t->size = sizeof *t + key.len;
-    t->key_len = key.len;
-    memcpy(t->key, key.ptr, key.len);
-    list_push_back(&c->tainted, &t->node);
+    patient_make(c, key)->is_tainted = true;
     arena_init(&arena, mem_process(), 512);
     /* Up the tree: a parent may fail because its child does. */
     for (int level = 0; level < 10; level++) {
@@ -562,11 +592,9 @@ void crowd_taint(struct crowd *c, struct bytes key)
 
 bool crowd_is_tainted(const struct crowd *c, struct bytes key)
 {
-    for (struct list *at = list_first(&c->tainted); at != NULL; at = list_next(&c->tainted, at)) {
-        const struct tainted *t = container_of(at, struct tainted, node);
-        if (bytes_equal(bytes_make(t->key, t->key_len), key)) return true;
-    }
-    return false;
+    const struct patient *p = patient_find(c, key);
+
+    return p != NULL && p->is_tainted;
 }
 
 /* ---- the crowd ---- */
@@ -602,7 +630,7 @@ static bool all_settled(struct crowd *c)
 static void on_watch(struct moment *m)
 {
     struct crowd *c = container_of(m, struct crowd, watch);
-    struct tainted *t = tainted_first(c);
+    struct patient *p = patient_next(c);
 
     for (uint32_t i = 0; i < c->n; i++) {
         struct client *client = &c->clients[i];
@@ -610,10 +638,10 @@ static void on_watch(struct moment *m)
             moment_after(c->w, &client->think, NS_PER_MS);
         }
     }
-    if (t != NULL && !c->undertaker.is_waiting) {
-        struct call *call = call_new(c->w, REQUEST_TERMINATE);
-        call_set_key(call, bytes_make(t->key, t->key_len));
-        port_send(&c->undertaker, call, node_of_key(c->w, call->request.key), PATIENCE_NS);
+    if (p != NULL && !c->doctor.is_waiting) {
+        struct call *call = call_new(c->w, p->is_tainted ? REQUEST_TERMINATE : REQUEST_RESUME);
+        call_set_key(call, bytes_make(p->key, p->key_len));
+        port_send(&c->doctor, call, node_of_key(c->w, call->request.key), PATIENCE_NS);
     }
     c->is_settled = all_settled(c) && running_n(c) == 0;
     /* Seldom enough that sleeping for days is cheap, often enough at first. */
@@ -629,9 +657,9 @@ struct crowd *crowd_new(struct world *w)
     c->w = w;
     c->n = w->options.clients_n;
     map_init(&c->subjects, mem_process(), 3, 4);
-    list_init(&c->tainted);
+    list_init(&c->patients);
     moment_init(&c->watch, on_watch);
-    port_init(&c->undertaker, w, on_undertaker);
+    port_init(&c->doctor, w, on_doctor);
     for (uint32_t i = 0; i < c->n; i++) {
         struct client *client = &c->clients[i];
         client->crowd = c;
@@ -718,11 +746,11 @@ void crowd_free(struct crowd *c)
         for (uint32_t k = 0; k < client->subjects_n; k++) subject_free(client->subjects[k]);
         mem_give(mem_process(), client->subjects, c->w->options.subjects_max * sizeof(void *));
     }
-    while ((at = list_pop_front(&c->tainted)) != NULL) {
-        struct tainted *t = container_of(at, struct tainted, node);
-        mem_give(mem_process(), t, t->size);
+    while ((at = list_pop_front(&c->patients)) != NULL) {
+        struct patient *p = container_of(at, struct patient, node);
+        mem_give(mem_process(), p, p->size);
     }
-    port_cancel(&c->undertaker);
+    port_cancel(&c->doctor);
     moment_cancel(c->w, &c->watch);
     map_release(&c->subjects);
     mem_give(mem_process(), c, sizeof *c);

@@ -20,6 +20,8 @@ _Noreturn void crowd_report_unfinished(struct crowd *c);
 void crowd_check_end(struct crowd *c);
 /* A worker has answered nonsense for this instance: its end, and that of its ancestors, is open. */
 void crowd_taint(struct crowd *c, struct bytes key);
+/* No worker finished its turn, twenty times: it waits for an operator (or does not any more). */
+void crowd_park(struct crowd *c, struct bytes key, bool is_parked);
 /* Nonsense was answered for this very instance. */
 bool crowd_is_tainted(const struct crowd *c, struct bytes key);
 struct bytes crowd_hub(uint32_t index);

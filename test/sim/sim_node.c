@@ -169,6 +169,9 @@ static void stats_keep(struct node *n)
 
     host_stats(n->host, &stats);
     n->dead_stats.evicted += stats.evicted;
+    if (n->w->options.fault_rate[FAULT_KIND_TINY_MEMORY] != 0) {
+        n->w->faults_n[FAULT_KIND_TINY_MEMORY] += stats.evicted;
+    }
     n->dead_stats.loaded += stats.loaded;
     n->dead_stats.core.stale_answers += stats.core.stale_answers;
     n->dead_stats.core.late_answers += stats.core.late_answers;

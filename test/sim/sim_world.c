@@ -102,7 +102,7 @@ void sim_options_draw(struct sim_options *o, uint64_t seed, int64_t load_ms, boo
     }
     o->hot_bytes_max = (uint64_t)32 << 20;
     if (o->fault_rate[FAULT_KIND_TINY_MEMORY] != 0) {
-        o->hot_bytes_max = (uint64_t)PICK(&rng, 1 << 20, 2 << 20, 4 << 20);
+        o->hot_bytes_max = (uint64_t)PICK(&rng, 300 << 10, 500 << 10, 1 << 20);
     }
 }
 

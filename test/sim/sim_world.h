@@ -39,12 +39,12 @@
     X(SYNC_EIO, "sync_eio", 300, "datasync fails and the pages are dropped")                       \
     X(WRITE_EIO, "write_eio", 300, "a write fails, nothing written")                               \
     X(SHORT_WRITE, "short_write", 300, "a write fails half way")                                   \
-    X(READ_EIO, "read_eio", 2000, "a read during recovery fails")                                  \
+    X(READ_EIO, "read_eio", 50000, "a read during recovery fails")                                  \
     X(SLOW_IO, "slow_io", 5000, "a journal job takes up to 10 s")                                  \
     X(DISK_FULL, "disk_full", 100, "* nothing can be allocated for a while")                       \
     X(KILL, "kill", 100, "* the process of one shard is gone")                                     \
     X(KILL_ALL, "kill_all", 40, "* power loss: all shards at once")                                \
-    X(KILL_IN_COMMIT, "kill_in_commit", 100, "* gone at the nth disk operation of a commit")       \
+    X(KILL_IN_COMMIT, "kill_in_commit", 300, "* gone at the nth disk operation of a commit")       \
     X(KILL_IN_RECOVERY, "kill_in_recovery", 300000, "gone at the nth disk operation of a restart") \
     X(PAUSE, "pause", 60, "* the process stands still for a while")                                \
     X(NO_MEMORY, "no_memory", 2000, "an allocation inside a step fails")                           \

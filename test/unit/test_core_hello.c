@@ -172,19 +172,12 @@ static void put_text(struct buffer *b, uint32_t number, const char *text)
     pb_put_string_value(b, number, bytes_of_text(text), true);
 }
 
-/* Every field of every action that the core uses is read from where the protocol has it. */
-TEST(every_action_is_read_from_the_wire)
+/* An answer with every field of every action that the core uses. */
+static void put_every_action(struct buffer *response)
 {
-    struct mem mem;
-    struct arena arena;
     struct buffer body;
-    struct buffer response;
-    struct orchestrator_answer answer;
-    mem_init(&mem, SIZE_MAX);
-    arena_init(&arena, &mem, 512);
-    buffer_init(&body, &mem);
-    buffer_init(&response, &mem);
-    pb_put_bytes(&response, 1, BYTES_LITERAL("inst-1"));
+    buffer_init(&body, response->mem);
+    pb_put_bytes(response, 1, BYTES_LITERAL("inst-1"));
 
     pb_put_bytes(&body, 1, BYTES_LITERAL("task")); /* scheduleTask */
     put_text(&body, 2, "v1");
@@ -192,7 +185,7 @@ TEST(every_action_is_read_from_the_wire)
     pb_put_bytes(&body, 4, BYTES_LITERAL("tag1"));
     pb_put_bytes(&body, 5, BYTES_LITERAL("trace"));
     pb_put_bytes(&body, 4, BYTES_LITERAL("tag2"));
-    put_action(&response, 2, 1, buffer_view(&body));
+    put_action(response, 2, 1, buffer_view(&body));
 
     buffer_clear(&body); /* createSubOrchestration */
     pb_put_bytes(&body, 1, BYTES_LITERAL("child-1"));
@@ -201,11 +194,11 @@ TEST(every_action_is_read_from_the_wire)
     put_text(&body, 4, "");
     pb_put_bytes(&body, 5, BYTES_LITERAL("trace"));
     pb_put_bytes(&body, 6, BYTES_LITERAL("tag"));
-    put_action(&response, 3, 2, buffer_view(&body));
+    put_action(response, 3, 2, buffer_view(&body));
 
     buffer_clear(&body); /* createTimer */
     pb_put_timestamp_parts(&body, 1, 1700000000, 5);
-    put_action(&response, 4, 3, buffer_view(&body));
+    put_action(response, 4, 3, buffer_view(&body));
 
     buffer_clear(&body); /* sendEvent */
     struct pb_mark target = pb_begin(&body, 1, 10);
@@ -213,13 +206,13 @@ TEST(every_action_is_read_from_the_wire)
     pb_end(&body, target);
     pb_put_bytes(&body, 2, BYTES_LITERAL("hello"));
     put_text(&body, 3, "data");
-    put_action(&response, 5, 4, buffer_view(&body));
+    put_action(response, 5, 4, buffer_view(&body));
 
     buffer_clear(&body); /* terminateOrchestration */
     pb_put_bytes(&body, 1, BYTES_LITERAL("victim"));
     put_text(&body, 2, "why");
     pb_put_varint(&body, 3, 1);
-    put_action(&response, 7, 5, buffer_view(&body));
+    put_action(response, 7, 5, buffer_view(&body));
 
     buffer_clear(&body); /* completeOrchestration */
     pb_put_varint(&body, 1, STATUS_CONTINUED_AS_NEW);
@@ -227,12 +220,25 @@ TEST(every_action_is_read_from_the_wire)
     put_text(&body, 4, "v3");
     pb_put_bytes(&body, 5, BYTES_LITERAL("event"));
     pb_put_bytes(&body, 6, BYTES_LITERAL("failure"));
-    put_action(&response, 6, -1, buffer_view(&body));
-    put_action(&response, 8, 7, BYTES_NONE); /* sendEntityMessage, rewindOrchestration */
-    put_action(&response, 9, 8, BYTES_NONE);
-    put_text(&response, 3, "custom");
-    pb_put_bytes(&response, 6, BYTES_LITERAL("context"));
+    put_action(response, 6, -1, buffer_view(&body));
+    put_action(response, 8, 7, BYTES_NONE); /* sendEntityMessage, rewindOrchestration */
+    put_action(response, 9, 8, BYTES_NONE);
+    put_text(response, 3, "custom");
+    pb_put_bytes(response, 6, BYTES_LITERAL("context"));
+    buffer_release(&body);
+}
 
+/* Every field of every action that the core uses is read from where the protocol has it. */
+TEST(every_action_is_read_from_the_wire)
+{
+    struct mem mem;
+    struct arena arena;
+    struct buffer response;
+    struct orchestrator_answer answer;
+    mem_init(&mem, SIZE_MAX);
+    arena_init(&arena, &mem, 512);
+    buffer_init(&response, &mem);
+    put_every_action(&response);
     EXPECT_STATUS(OK, orchestrator_answer_decode(buffer_view(&response), &arena, &answer));
     EXPECT_EQ(8, answer.actions_n);
     EXPECT_BYTES(BYTES_LITERAL("custom"), answer.custom_status.value);
@@ -273,7 +279,6 @@ TEST(every_action_is_read_from_the_wire)
     EXPECT_EQ(ACTION_SEND_ENTITY_MESSAGE, a[6].kind);
     EXPECT_EQ(ACTION_REWIND, a[7].kind);
     buffer_release(&response);
-    buffer_release(&body);
     arena_release(&arena);
     mem_release(&mem);
 }

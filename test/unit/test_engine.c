@@ -114,14 +114,16 @@ static void agent_start(struct agent *a, struct engine *engine, uint32_t shard)
     EXPECT_STATUS(OK, engine_call_to(engine, shard, &attach));
 }
 
-/* After the engine is closed: nothing is delivered any more. */
-static void agent_end(struct agent *a)
+/* Before the engine is closed: nobody may post any more then. What is still delivered goes back. */
+static void agent_stop(struct agent *a)
 {
     queue_close(&a->work);
     int failed = pthread_join(a->thread, NULL);
     assert(failed == 0);
-    queue_release(&a->work);
 }
+
+/* After it: the worker's struct and queue are the engine's until then. */
+static void agent_release(struct agent *a) { queue_release(&a->work); }
 
 /* ---- the engine ---- */
 
@@ -198,8 +200,9 @@ TEST(hundreds_complete_and_survive_a_restart)
     }
     EXPECT_STATUS(OK, engine_stats(e, &stats));
     EXPECT_EQ(N + N / 8, stats.core.finished);
+    agent_stop(&agent);
     engine_close(e);
-    agent_end(&agent);
+    agent_release(&agent);
 
     e = open_engine(&options);
     EXPECT_STATUS(OK, engine_stats(e, &stats));
@@ -225,8 +228,9 @@ TEST(unfinished_work_goes_on_after_a_restart)
     e = open_engine(&options);
     agent_start(&agent, e, 0);
     expect_completed(e, "h/a", "done");
+    agent_stop(&agent);
     engine_close(e);
-    agent_end(&agent);
+    agent_release(&agent);
 }
 
 static void count_rows(struct request *r)
@@ -272,8 +276,9 @@ TEST(shards_work_together)
     EXPECT_STATUS(OK, engine_call(e, &list));
     EXPECT(list.has_more);
     EXPECT(rows_n > 0 && rows_n <= 7);
+    for (uint32_t i = 0; i < 3; i++) agent_stop(&agents[i]);
     engine_close(e);
-    for (uint32_t i = 0; i < 3; i++) agent_end(&agents[i]);
+    for (uint32_t i = 0; i < 3; i++) agent_release(&agents[i]);
 }
 
 /* One data directory, one process: a second one is told who has it, and the first is not
