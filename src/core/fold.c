@@ -77,15 +77,13 @@ static struct item *answered_item(const struct instance *i, const struct event *
 }
 
 /* Other events may have any id: what an SDK carries over often has none, which reads as 0. */
-bool history_has_item(const struct instance *i, int32_t id)
+void history_ids(const struct instance *i, struct id_set *set)
 {
-    if (id > i->id_max) return false;
     for (const struct event *e = i->history.first; e != NULL; e = e->next) {
         bool is_of_item = e->kind == EVENT_TASK_SCHEDULED || e->kind == EVENT_TIMER_CREATED ||
                           e->kind == EVENT_CHILD_CREATED;
-        if (is_of_item && e->id == id) return true;
+        if (is_of_item) (void)id_set_add(set, e->id);
     }
-    return false;
 }
 
 void fold_message(struct instance *i, struct event *event)

@@ -178,25 +178,12 @@ static bool opens_item(const struct action *a)
            a->kind == ACTION_CREATE_CHILD;
 }
 
-/* Ids usually grow; only an answer where they do not is searched. */
-static bool is_repeated(const struct orchestrator_answer *answer, uint32_t at)
-{
-    int32_t id = answer->actions[at].id;
-    for (uint32_t n = 0; n < at; n++) {
-        if (answer->actions[n].id == id && opens_item(&answer->actions[n])) return true;
-    }
-    return false;
-}
-
-static const char *action_problem(struct core *c, const struct instance *i, const struct action *a)
+static const char *action_problem(struct core *c, const struct action *a)
 {
     if (a->input.value.len + a->tags.len + a->failure.value.len > LIMIT_PAYLOAD_SIZE) {
         return step_text(c, "action %d has a payload of more than 16 MiB", a->id);
     }
-    if (opens_item(a) && (a->id < 0 || history_has_item(i, a->id))) {
-        return step_text(c, "action %d has an id that this execution has used before: the "
-                            "orchestrator is not deterministic, or the worker is broken", a->id);
-    }
+    if (opens_item(a) && a->id < 0) return step_text(c, "action %d has a negative id", a->id);
     if ((a->kind == ACTION_SCHEDULE_TASK || a->kind == ACTION_CREATE_CHILD) &&
         (a->name.len == 0 || a->name.len > LIMIT_NAME_SIZE || !bytes_is_utf8(a->name))) {
         return step_text(c, "action %d has no valid name (1 to 256 bytes of UTF-8)", a->id);
@@ -216,22 +203,44 @@ static const char *action_problem(struct core *c, const struct instance *i, cons
     return NULL;
 }
 
+/* Ids usually grow, and then none is used twice; only an answer where they do not is searched. */
+static bool ids_grow(const struct instance *i, const struct orchestrator_answer *answer)
+{
+    int32_t id_last = i->id_max;
+    for (uint32_t n = 0; n < answer->actions_n; n++) {
+        const struct action *a = &answer->actions[n];
+        if (!opens_item(a)) continue;
+        if (a->id <= id_last) return false;
+        id_last = a->id;
+    }
+    return true;
+}
+
+static const char *id_problem(struct core *c, const struct instance *i,
+                              const struct orchestrator_answer *answer)
+{
+    struct id_set set;
+    if (ids_grow(i, answer)) return NULL;
+    id_set_init(&set, &c->temporary, (size_t)i->history.n + answer->actions_n);
+    history_ids(i, &set);
+    for (uint32_t n = 0; n < answer->actions_n; n++) {
+        const struct action *a = &answer->actions[n];
+        if (!opens_item(a) || id_set_add(&set, a->id)) continue;
+        return step_text(c, "action %d has an id that this execution has used before: the "
+                            "orchestrator is not deterministic, or the worker is broken", a->id);
+    }
+    return NULL;
+}
+
 static const char *answer_problem(struct core *c, const struct instance *i,
                                   const struct orchestrator_answer *answer)
 {
-    int32_t id_last = -1;
     if (answer->actions_n > LIMIT_ACTIONS_N) return "more than 100,000 actions in one turn";
     for (uint32_t n = 0; n < answer->actions_n; n++) {
-        const struct action *a = &answer->actions[n];
-        const char *problem = action_problem(c, i, a);
+        const char *problem = action_problem(c, &answer->actions[n]);
         if (problem != NULL) return problem;
-        if (!opens_item(a)) continue;
-        if (a->id <= id_last && is_repeated(answer, n)) {
-            return step_text(c, "action id %d stands twice in one answer", a->id);
-        }
-        if (a->id > id_last) id_last = a->id;
     }
-    return NULL;
+    return id_problem(c, i, answer);
 }
 
 /* A child without an id gets one that no other generation has used. */

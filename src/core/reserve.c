@@ -103,6 +103,12 @@ static size_t generation_size(const struct instance *i)
     return size;
 }
 
+/* The set of ids, where they do not grow: see id_set.h. */
+static size_t ids_size(const struct instance *i, size_t more_n)
+{
+    return 256 + 32 * (i->history.n + more_n);
+}
+
 static size_t turn_size(const struct core *c, const struct input_worker_done *done)
 {
     const struct instance *i = instance_find(c, done->has_ref ? done->ref.key : done->key);
@@ -114,7 +120,7 @@ static size_t turn_size(const struct core *c, const struct input_worker_done *do
         size +=
             is_continuing ? generation_size(i) : LETTER_SIZE; /* the larger of item and letter */
     }
-    return size;
+    return size + ids_size(i, done->answer->actions_n);
 }
 
 static size_t take_size(const struct core *c, const struct input *in)
@@ -197,6 +203,7 @@ bool reserve_apply(struct core *c, const struct record *record)
                    record->target.len + record->peer_execution.len;
     size_t size = STEP_SIZE + COPIES_N * given + ITEM_SIZE * strings_count(record->events);
     const struct instance *i = instance_find(c, record->key);
+    if (i != NULL && record->kind == RECORD_TURN) size += ids_size(i, strings_count(record->events));
     if (i != NULL && record->kind == RECORD_CONTINUED) size += generation_size(i);
     if (i != NULL && record->kind == RECORD_REWOUND) size += rewind_size(i);
     if (i != NULL && record->kind == RECORD_RELINKED) size += started_size(i);

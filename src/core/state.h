@@ -18,6 +18,7 @@
 #include "base/list.h"
 #include "base/map.h"
 #include "core/core.h"
+#include "core/id_set.h"
 
 /* Arena of the instance. */
 struct event {
@@ -261,8 +262,8 @@ struct event *event_must(struct instance *i, struct bytes data);
 /* Remembers what ExecutionStarted says. False when it is damaged. */
 bool instance_set_started(struct instance *i, const struct event *event);
 void event_list_add(struct event_list *list, struct event *event);
-/* This execution has begun something under this id, whether it has ended or not. */
-bool history_has_item(const struct instance *i, int32_t id);
+/* Adds the ids under which this execution has begun something, whether it has ended or not. */
+void history_ids(const struct instance *i, struct id_set *set);
 /* To the inbox, with what its arrival means (an open item is answered, suspended, resumed). */
 void fold_message(struct instance *i, struct event *event);
 /* To the history, with what it begins or ends. */

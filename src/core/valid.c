@@ -50,17 +50,21 @@ static bool is_of_turn(enum event_kind kind)
            kind == EVENT_EXECUTION_TERMINATED || kind == EVENT_EXECUTION_COMPLETED;
 }
 
-/* Whether one of the first n events of packed opens an item with this id. */
-static bool opens_before(struct bytes packed, uint32_t n, int32_t id)
+/* No id is used twice; as in from_worker.c, searched only where they do not grow. */
+static bool ids_are_fresh(struct core *c, const struct instance *i, struct bytes events)
 {
-    struct reader r = reader_make(packed);
+    struct reader r = reader_make(events);
     struct bytes one;
     struct event_head head;
-    while (n-- > 0 && strings_next(&r, &one)) {
-        if (event_head_decode(one, &head) == OK && opens_item(head.kind) && head.id == id)
-            return true;
+    struct id_set set;
+    id_set_init(&set, &c->temporary, (size_t)i->history.n + strings_count(events));
+    history_ids(i, &set);
+    while (strings_next(&r, &one)) {
+        if (event_peek(one, &head) != OK) return false;
+        if (!opens_item(head.kind)) continue;
+        if (head.id < 0 || !id_set_add(&set, head.id)) return false;
     }
-    return false;
+    return true;
 }
 
 static bool turn_is_valid(struct core *c, const struct instance *i, struct bytes events)
@@ -68,17 +72,17 @@ static bool turn_is_valid(struct core *c, const struct instance *i, struct bytes
     struct reader r = reader_make(events);
     struct bytes one;
     struct event_head head;
-    int32_t id_last = INT32_MIN;
+    int32_t id_last = i->id_max;
     bool is_over = false;
-    for (uint32_t n = 0; strings_next(&r, &one); n++) {
+    bool is_growing = true;
+    while (strings_next(&r, &one)) {
         if (is_over || !event_is_sound(c, one, &head) || !is_of_turn(head.kind)) return false;
         is_over = head.kind == EVENT_EXECUTION_COMPLETED;
         if (!opens_item(head.kind)) continue;
-        if (history_has_item(i, head.id)) return false;
-        if (head.id <= id_last && opens_before(events, n, head.id)) return false;
-        if (head.id > id_last) id_last = head.id;
+        if (head.id <= id_last) is_growing = false;
+        id_last = head.id;
     }
-    return !r.failed;
+    return !r.failed && (is_growing || ids_are_fresh(c, i, events));
 }
 
 static bool all_are_raised(struct core *c, struct bytes events)

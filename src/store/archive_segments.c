@@ -41,6 +41,8 @@ struct block_head {
     uint32_t blobs_n;
 };
 _Static_assert(sizeof(struct block_head) == BLOB_BLOCK_HEAD_SIZE, "it is on disk");
+_Static_assert(BLOB_SIZE_MAX <= UINT32_MAX, "lengths are stored in 32 bits");
+_Static_assert(BLOB_BLOCK_SIZE <= BUFFER_SIZE_KEPT, "an ordinary block keeps its buffer");
 
 void blob_segment_path(char path[static BLOB_PATH_SIZE], const char *directory, uint64_t number)
 {
@@ -144,6 +146,18 @@ static void buffer_trim(struct buffer *b)
 
 /* --- writer --- */
 
+/* What holds of a writer with a file between two calls. */
+static void writer_check(const struct blob_writer *w)
+{
+    assert(w->file != NULL);
+    assert(w->number > 0);
+    assert(w->marked >= BLOB_SEGMENT_HEAD_SIZE);
+    assert(w->marked <= w->end);
+    assert(w->raw.len <= BLOB_BLOCK_SIZE);
+    assert(w->blobs_n > 0 || w->raw.len == 0);
+    assert(w->blobs_n > 0 || w->table.len == 0);
+}
+
 enum status blob_writer_init(struct blob_writer *w, struct io *io, const char *directory,
                              struct mem *mem)
 {
@@ -184,6 +198,7 @@ static void writer_use_file(struct blob_writer *w, struct io_file *file, uint64_
     w->number = number;
     w->end = end;
     w->marked = end;
+    writer_check(w);
 }
 
 enum status blob_writer_create(struct blob_writer *w, uint64_t number)
@@ -201,6 +216,7 @@ enum status blob_writer_create(struct blob_writer *w, uint64_t number)
     if (status != OK) return status;
 
     segment_head_make(head, number);
+    assert(segment_head_is_valid(head, number)); /* as whoever opens it will ask */
     status = io->ops->write(io, file, 0, head, sizeof head);
     if (status == OK) status = io->ops->sync_directory(io, w->directory);
     if (status != OK) {
@@ -231,15 +247,14 @@ enum status blob_writer_resume(struct blob_writer *w, uint64_t number, uint64_t 
 
 void blob_writer_mark(struct blob_writer *w)
 {
-    assert(w->file != NULL);
+    writer_check(w);
     assert(w->blobs_n == 0);
     w->marked = w->end;
 }
 
 void blob_writer_rewind(struct blob_writer *w)
 {
-    assert(w->file != NULL);
-    assert(w->marked <= w->end);
+    writer_check(w);
     w->blobs_n = 0;
     buffer_trim(&w->raw);
     buffer_trim(&w->table);
@@ -263,6 +278,10 @@ static enum status pack(struct blob_writer *w, struct bytes raw)
                                            raw.ptr, raw.len, ZSTD_LEVEL);
     /* The target is large enough, so nothing but memory can be missing. */
     if (ZSTD_isError(packed_size)) return E_NOMEM;
+    assert(packed_size > 0);
+    assert(packed_size <= out->size - prefix_size);
+    assert(packed_size <= UINT32_MAX);
+    assert(w->table.len <= UINT32_MAX);
 
     struct block_head head = {
         .magic = BLOCK_MAGIC,
@@ -288,6 +307,7 @@ static enum status write_block(struct blob_writer *w, struct bytes raw)
     if (status == OK)
         status = w->io->ops->write(w->io, w->file, w->end, w->packed.ptr, w->packed.len);
     if (status != OK) return status;
+    assert(w->packed.len > BLOB_BLOCK_HEAD_SIZE);
     w->end += w->packed.len;
     w->blobs_n = 0;
     buffer_trim(&w->raw);
@@ -315,7 +335,7 @@ static void collect(struct blob_writer *w, uint64_t owner, struct bytes blob)
 enum status blob_writer_add(struct blob_writer *w, uint64_t owner, struct bytes blob,
                             struct blob_place *place)
 {
-    assert(w->file != NULL);
+    writer_check(w);
     assert(blob.len <= BLOB_SIZE_MAX);
     if (blob.len == 0) {
         *place = (struct blob_place){0};
@@ -324,6 +344,7 @@ enum status blob_writer_add(struct blob_writer *w, uint64_t owner, struct bytes 
     if (w->raw.len + blob.len > BLOB_BLOCK_SIZE) {
         enum status status = blob_writer_flush(w);
         if (status != OK) return status;
+        assert(w->raw.len == 0);
     }
     struct blob_place at = {
         .segment = w->number,
@@ -345,7 +366,7 @@ enum status blob_writer_add(struct blob_writer *w, uint64_t owner, struct bytes 
 
 enum status blob_writer_sync(struct blob_writer *w)
 {
-    assert(w->file != NULL);
+    writer_check(w);
     enum status status = blob_writer_flush(w);
     if (status != OK) return status;
     assert(w->blobs_n == 0);
@@ -371,6 +392,7 @@ enum status blob_reader_init(struct blob_reader *r, struct io *io, const char *d
 
 static void reader_close_file(struct blob_reader *r, struct blob_reader_file *slot)
 {
+    assert((slot->file != NULL) == (slot->number > 0));
     if (slot->file != NULL) r->io->ops->close(r->io, slot->file);
     *slot = (struct blob_reader_file){0};
 }
@@ -404,12 +426,14 @@ static enum status reader_file(struct blob_reader *r, uint64_t number, struct io
     for (size_t i = 0; i < BLOB_FILES_OPEN; i++) {
         struct blob_reader_file *slot = &r->files[i];
         if (slot->number == number) {
+            assert(slot->file != NULL);
             slot->used_at = r->clock;
             *out = slot->file;
             return OK;
         }
         if (slot->used_at < oldest->used_at) oldest = slot;
     }
+    assert(oldest->used_at < r->clock);
     struct io_file *file;
     enum status status = segment_open(r->io, r->directory, number, IO_READ, 0, &file);
     if (status != OK) return status;
@@ -471,6 +495,8 @@ enum status blob_reader_block(struct blob_reader *r, uint64_t segment, uint64_t 
         .table = bytes_make(body, head.table_size),
         .packed = bytes_make(body + head.table_size, head.packed_size),
     };
+    assert(out->next > offset); /* who walks the file comes to its end */
+    assert(out->next <= size);
     return OK;
 }
 
@@ -504,6 +530,7 @@ static struct blob_reader_block *reader_slot(struct blob_reader *r, uint64_t num
         slot_clear(oldest);
         found = oldest;
     }
+    assert(found->used_at <= r->clock);
     found->used_at = ++r->clock;
     return found;
 }
@@ -513,6 +540,8 @@ static enum status unpack(struct blob_reader *r, const struct blob_block *block,
 {
     assert(slot->number == 0);
     assert(slot->raw.len == 0);
+    assert(block->raw_size > 0); /* as block_head_damage() has seen */
+    assert(block->raw_size <= BLOB_SIZE_MAX);
     if (!buffer_reserve(&slot->raw, block->raw_size)) return E_NOMEM;
     size_t size = ZSTD_decompressDCtx(r->zstd, slot->raw.ptr, block->raw_size, block->packed.ptr,
                                       block->packed.len);
@@ -542,6 +571,7 @@ enum status blob_reader_get(struct blob_reader *r, const struct blob_place *plac
         if (status != OK) return status;
     }
     assert(slot->number == place->segment);
+    assert(slot->offset == place->block);
     if ((uint64_t)place->offset + place->length > slot->raw.len)
         return segment_damaged(r->directory, place->segment, place->block,
                                "a row refers to more than the block contains");

@@ -40,10 +40,15 @@ static const char *const reader_sql[] = {
     READER_STATEMENTS(X)
 #undef X
 };
+_Static_assert(sizeof writer_sql / sizeof writer_sql[0] == WRITER_STATEMENTS_N, "one each");
+_Static_assert(sizeof reader_sql / sizeof reader_sql[0] == READER_STATEMENTS_N, "one each");
+
+static const struct archive_ops sqlite_ops;
 
 struct archive_sqlite *archive_sqlite_of(struct archive *a)
 {
     assert(a != NULL);
+    assert(a->ops == &sqlite_ops);
     return container_of(a, struct archive_sqlite, archive);
 }
 
@@ -174,6 +179,7 @@ static int remember_wal_pages(void *user, sqlite3 *connection, const char *name,
 
     assert(connection == w->db.connection);
     assert(name != NULL);
+    assert(pages >= 0);
     w->wal_pages = pages;
     return SQLITE_OK;
 }
@@ -235,6 +241,7 @@ static enum status open_writer(struct archive_sqlite *s, const char *path)
     if (status == OK) status = db_prepare(&w->db, writer_sql, WRITER_STATEMENTS_N);
     if (status == OK) status = load_counts(w);
     if (status == OK) status = archive_segments_load(s);
+    assert(status != OK || w->segments_n > 0); /* there is always one to write to */
     return status;
 }
 
@@ -243,6 +250,7 @@ static enum status open_reader(struct archive_sqlite *s, const char *path)
     struct archive_reader *r = &s->reader;
 
     assert(r->db.connection == NULL);
+    assert(s->writer.db.connection != NULL); /* it makes the tables that are asked here */
     enum status status = blob_reader_init(&r->blobs, s->io, s->directory, &r->mem);
     if (status == OK) status = db_open(&r->db, path, SQLITE_OPEN_READWRITE, reader_setup);
     if (status == OK) status = db_prepare(&r->db, reader_sql, READER_STATEMENTS_N);
@@ -312,6 +320,8 @@ enum status archive_sqlite_open(struct io *io, const struct archive_sqlite_optio
 {
     size_t directory_size = strlen(options->directory) + 1;
 
+    assert(options->mem != NULL);
+    assert(options->root != NULL);
     assert(options->segment_size > 0);
     assert(directory_size > 1);
     struct archive_sqlite *s = mem_take(options->mem, sizeof *s);

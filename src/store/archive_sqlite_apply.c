@@ -34,6 +34,7 @@ static enum status find(struct archive_writer *w, struct archive_key key, uint64
     sqlite3_stmt *statement = db->statements[WRITER_FIND];
     enum db_row row;
 
+    assert(!sqlite3_get_autocommit(db->connection)); /* what is found must not change */
     db_bind_integer(db, WRITER_FIND, 1, (int64_t)hash);
     db_bind_text(db, WRITER_FIND, 2, key.hub);
     db_bind_text(db, WRITER_FIND, 3, key.id);
@@ -96,6 +97,7 @@ static enum status locate(struct archive_writer *w, const struct archive_put *pu
         pending->seq = found.seq;
         return uncount(w, &found);
     }
+    assert(w->counts.seq_last >= w->counts_before.seq_last);
     pending->seq = ++w->counts.seq_last;
     assert(pending->seq > 0);
     return OK;
@@ -130,7 +132,10 @@ static enum status write_row(struct archive_writer *w, const struct archive_row 
     struct db *db = &w->db;
     int to = pending->exists ? WRITER_UPDATE : WRITER_INSERT;
 
+    assert(pending->seq > 0);
+    assert(pending->exists || pending->seq > w->counts_before.seq_last);
     assert(pending->place.length == row->snapshot.len);
+    assert((pending->place.segment > 0) == (row->snapshot.len > 0));
     db_bind_text(db, to, COLUMN_HUB + 1, row->hub);
     db_bind_text(db, to, COLUMN_ID + 1, row->id);
     db_bind_text(db, to, COLUMN_NAME + 1, row->name);
@@ -138,7 +143,7 @@ static enum status write_row(struct archive_writer *w, const struct archive_row 
     db_bind_integer(db, to, COLUMN_CREATED + 1, row->created_ms);
     db_bind_integer(db, to, COLUMN_UPDATED + 1, row->updated_ms);
     bind_time(db, to, COLUMN_COMPLETED + 1, row->completed_ms);
-    bind_time(db, to, COLUMN_WAKE + 1, row->is_terminal ? ARCHIVE_NO_TIME : row->wake_ms);
+    bind_time(db, to, COLUMN_WAKE + 1, row->wake_ms);
     db_bind_integer(db, to, COLUMN_PARTITION + 1, row->partition);
     db_bind_integer(db, to, COLUMN_VERSION + 1, (int64_t)row->version);
     db_bind_text_or_null(db, to, COLUMN_PARENT + 1, row->parent_id);
@@ -207,6 +212,7 @@ enum status archive_sqlite_apply(struct archive *a, const struct archive_batch *
     struct archive_writer *w = &s->writer;
 
     assert(batch->applied_lsn >= w->counts.applied_lsn);
+    assert(w->segments_n > 0);
     enum status status = archive_begin(s);
     if (status != OK) return status;
     for (size_t i = 0; status == OK && i < batch->removes_n; i++)

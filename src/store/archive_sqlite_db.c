@@ -49,6 +49,7 @@ enum status db_status(struct db *db, int code)
 enum status db_open(struct db *db, const char *path, int flags, const char *setup)
 {
     assert(path != NULL);
+    assert(setup != NULL);
     assert(sqlite3_threadsafe() != 0); /* two connections, two threads */
     *db = (struct db){0};
     int code = sqlite3_open_v2(path, &db->connection, flags | SQLITE_OPEN_NOMUTEX, NULL);
@@ -64,12 +65,14 @@ enum status db_open(struct db *db, const char *path, int flags, const char *setu
 
 enum status db_prepare(struct db *db, const char *const *sql, size_t n)
 {
+    assert(db->connection != NULL);
     assert(n <= DB_STATEMENTS_MAX);
     for (size_t i = 0; i < n; i++) {
         assert(db->statements[i] == NULL);
         int code = sqlite3_prepare_v3(db->connection, sql[i], -1, SQLITE_PREPARE_PERSISTENT,
                                       &db->statements[i], NULL);
         if (code != SQLITE_OK) return db_status(db, code);
+        assert(db->statements[i] != NULL); /* else the text holds no statement */
     }
     return OK;
 }
@@ -129,6 +132,7 @@ void db_bind_integer(struct db *db, int statement, int column, int64_t value)
 void db_bind_text(struct db *db, int statement, int column, struct bytes value)
 {
     assert(value.len <= INT_MAX);
+    assert(value.ptr != NULL || value.len == 0);
     /* A null pointer would be bound as NULL. */
     const char *text = value.len == 0 ? "" : (const char *)value.ptr;
     int code =
@@ -148,6 +152,7 @@ void db_bind_text_or_null(struct db *db, int statement, int column, struct bytes
 void db_bind_blob(struct db *db, int statement, int column, struct bytes value)
 {
     assert(value.len <= INT_MAX);
+    assert(value.ptr != NULL || value.len == 0);
     const void *blob = value.len == 0 ? "" : (const void *)value.ptr;
     int code =
         sqlite3_bind_blob(statement_of(db, statement), column, blob, (int)value.len, SQLITE_STATIC);
@@ -165,6 +170,7 @@ enum status db_step(struct db *db, int statement, enum db_row *out)
     int code = sqlite3_step(statement_of(db, statement));
 
     assert(code != SQLITE_MISUSE);
+    assert(code != SQLITE_OK); /* a row, the end, or an error */
     *out = code == SQLITE_ROW ? DB_ROW : DB_DONE;
     return code == SQLITE_ROW ? OK : db_status(db, code);
 }
@@ -175,6 +181,7 @@ void db_reset(struct db *db, int statement)
 
     /* The answer repeats that of the step, which was handled there. */
     (void)sqlite3_reset(prepared);
+    assert(!sqlite3_stmt_busy(prepared));
     (void)sqlite3_clear_bindings(prepared);
 }
 
@@ -191,6 +198,8 @@ enum status db_run(struct db *db, int statement)
 struct bytes db_bytes(struct db *db, int statement, int column)
 {
     sqlite3_stmt *prepared = statement_of(db, statement);
+    assert(column >= 0);
+    assert(column < sqlite3_column_count(prepared));
     const void *ptr = sqlite3_column_blob(prepared, column);
     int len = sqlite3_column_bytes(prepared, column);
 

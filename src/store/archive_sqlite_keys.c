@@ -44,6 +44,7 @@ static enum status move_slice(struct archive_writer *w, uint64_t from_rank, uint
     struct db *db = &w->db;
 
     assert(from_rank <= to_rank);
+    assert(!sqlite3_get_autocommit(db->connection)); /* copy and cut happen together */
     db_bind_integer(db, WRITER_KEYS_COPY, 1, integer_of_rank(from_rank));
     db_bind_integer(db, WRITER_KEYS_COPY, 2, integer_of_rank(to_rank));
     enum status status = db_run(db, WRITER_KEYS_COPY);
@@ -68,6 +69,7 @@ static enum status drain(struct archive_writer *w)
     if (recent_n <= limit) return OK;
 
     /* Hashes are spread evenly: that share of their range holds about that many. */
+    assert(limit > 0); /* so that a slice is less than everything */
     uint64_t width = UINT64_MAX / recent_n * (recent_n - limit);
     uint64_t from = w->drain_from;
     uint64_t to = from > UINT64_MAX - width ? UINT64_MAX : from + width;
@@ -83,6 +85,7 @@ enum status archive_keys_add(struct archive_writer *w, struct archive_key_entry 
     if (n > 0) qsort(entries, n, sizeof *entries, compare_entries);
     for (size_t i = 0; i < n; i++) {
         assert(entries[i].seq > 0);
+        assert(i == 0 || compare_entries(&entries[i - 1], &entries[i]) < 0);
         db_bind_integer(&w->db, WRITER_KEY_ADD, 1, integer_of_hash(entries[i].hash));
         db_bind_integer(&w->db, WRITER_KEY_ADD, 2, entries[i].seq);
         enum status status = db_run(&w->db, WRITER_KEY_ADD);

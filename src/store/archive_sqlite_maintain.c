@@ -63,6 +63,7 @@ static enum status move_blob(struct archive_writer *w, const struct moved *moved
     if (status != OK) return status;
 
     assert(to.length == moved->place.length);
+    assert(to.segment != moved->place.segment); /* else it would never be empty */
     db_bind_integer(db, WRITER_MOVE, 1, moved->seq);
     db_bind_integer(db, WRITER_MOVE, 2, (int64_t)to.segment);
     db_bind_integer(db, WRITER_MOVE, 3, (int64_t)to.block);
@@ -80,6 +81,8 @@ static enum status read_table(struct archive_writer *w, const struct blob_block 
     struct reader reader = reader_make(block->table);
     uint64_t offset = 0;
 
+    assert(block->segment == w->moving);
+    assert(block->raw_size > 0);
     if (block->blobs_n == 0 || block->blobs_n > block->table.len) return E_CORRUPT;
     struct moved *moved = arena_alloc(&w->scratch, block->blobs_n * sizeof *moved);
     if (moved == NULL) return E_NOMEM;
@@ -128,10 +131,13 @@ static enum status move_stretch(struct archive_sqlite *s, const struct archive_s
     enum status status = archive_begin(s);
     if (status != OK) return status;
     assert(segment->number == w->moving);
+    assert(segment->number < w->blobs.number);
+    assert(at >= BLOB_SEGMENT_HEAD_SIZE);
     while (status == OK && at < segment->size && at < stop) {
         struct blob_block block;
         status = blob_reader_block(&w->mover, segment->number, at, &block);
         if (status == OK) status = move_block(w, &block);
+        assert(status != OK || block.next > at);
         if (status == OK) at = block.next;
     }
     if (status != OK) return archive_rollback(s, status);
@@ -146,12 +152,15 @@ static enum status rewrite(struct archive_sqlite *s, size_t index)
     uint64_t size = w->segments[index].size;
     uint64_t end = 0;
 
+    assert(index + 1 < w->segments_n); /* the last one is being written */
+    assert(!w->segments[index].is_damaged);
     if (w->moving != number) {
         w->moving = number;
         w->moving_at = BLOB_SEGMENT_HEAD_SIZE;
     }
     struct archive_segment segment = w->segments[index]; /* the array may move */
     enum status status = move_stretch(s, &segment, &end);
+    assert(w->segments[index].number == number);
     /* Everything was walked and something is still referred to: table or file is wrong. */
     if (status == OK && end >= size && w->segments[index].raw_live > 0) status = E_CORRUPT;
     if (status == E_CORRUPT) {
@@ -172,6 +181,7 @@ static enum status drop(struct archive_sqlite *s, size_t index)
     char path[BLOB_PATH_SIZE];
 
     assert(w->segments[index].raw_live == 0);
+    assert(number < w->blobs.number);
     enum status status = archive_begin(s);
     if (status != OK) return status;
     db_bind_integer(&w->db, WRITER_SEGMENT_DROP, 1, (int64_t)number);
@@ -200,6 +210,7 @@ static enum status drop_unless_reading(struct archive_sqlite *s, size_t index, b
 
 static bool is_sparse(const struct archive_segment *segment)
 {
+    assert(segment->raw_live <= segment->raw_total);
     return segment->raw_live < segment->raw_total / ARCHIVE_SPARSE_DIVISOR;
 }
 

@@ -28,6 +28,9 @@ static void reading_end(struct archive_sqlite *s)
 
 static int64_t integer_at(struct archive_reader *r, int statement, enum archive_column column)
 {
+    assert(column <= COLUMN_LENGTH);
+    assert(column != COLUMN_COMPLETED); /* these two may be NULL: time_at() */
+    assert(column != COLUMN_WAKE);
     return sqlite3_column_int64(r->db.statements[statement], (int)column);
 }
 
@@ -135,6 +138,7 @@ static bool contains(struct bytes whole, struct bytes part)
 /* tags is "key=value\n" for each. */
 static bool has_tag(struct bytes tags, struct bytes tag)
 {
+    assert(tag.len > 0);
     while (tags.len > 0) {
         const uint8_t *end = memchr(tags.ptr, '\n', tags.len);
         size_t len = end == NULL ? tags.len : (size_t)(end - tags.ptr);
@@ -158,6 +162,7 @@ static void bind_query(struct db *db, int statement, const struct archive_query 
     bool is_after = query->has_after && query->after_ms >= query->from_ms;
 
     assert(query->limit > 0);
+    assert((statement == READER_BY_COMPLETION) == query->by_completion);
     db_bind_text(db, statement, 1, query->hub);
     db_bind_integer(db, statement, 2, is_after ? query->after_ms : query->from_ms);
     db_bind_integer(db, statement, 3, query->to_ms == 0 ? INT64_MAX : query->to_ms);
@@ -178,6 +183,7 @@ enum status archive_sqlite_query(struct archive *a, const struct archive_query *
     enum db_row found;
     enum status status;
 
+    assert(fn != NULL);
     reading_begin(s);
     bind_query(&r->db, statement, query);
     while ((status = db_step(&r->db, statement, &found)) == OK && found == DB_ROW) {
@@ -202,6 +208,7 @@ enum status archive_sqlite_due(struct archive *a, int64_t before_ms,
     enum db_row found;
     enum status status;
 
+    assert(fn != NULL);
     assert(limit > 0);
     reading_begin(s);
     db_bind_integer(&r->db, READER_DUE, 1, before_ms);

@@ -21,6 +21,14 @@
 
 #define SEGMENTS_SIZE_MIN 16
 
+/* What holds of each segment. */
+static void check_segment(const struct archive_segment *segment)
+{
+    assert(segment->number > 0);
+    assert(segment->size >= BLOB_SEGMENT_HEAD_SIZE);
+    assert(segment->raw_live <= segment->raw_total);
+}
+
 static struct archive_segment *last_segment(struct archive_writer *w)
 {
     assert(w->segments_n > 0);
@@ -45,6 +53,7 @@ static enum status reserve_segment(struct archive_writer *w)
 
 static void append_segment(struct archive_writer *w, struct archive_segment segment)
 {
+    check_segment(&segment);
     assert(w->segments_n < w->segments_size);
     assert(w->segments_n == 0 || w->segments[w->segments_n - 1].number < segment.number);
     w->segments[w->segments_n++] = segment;
@@ -65,6 +74,7 @@ enum status archive_begin(struct archive_sqlite *s)
     struct archive_writer *w = &s->writer;
 
     if (w->is_failed) return E_IO;
+    assert(sqlite3_get_autocommit(w->db.connection));
     enum status status = db_run(&w->db, WRITER_BEGIN);
     if (status != OK) return status;
     w->counts_before = w->counts;
@@ -99,6 +109,8 @@ enum status archive_rollback(struct archive_sqlite *s, enum status cause)
     if (!w->is_failed) blob_writer_rewind(&w->blobs);
     forget_changes(w);
     w->counts = w->counts_before;
+    assert(w->is_failed || sqlite3_get_autocommit(w->db.connection));
+    assert(w->is_failed || w->blobs.end == w->blobs.marked);
     return cause;
 }
 
@@ -125,6 +137,7 @@ void archive_count_blob(struct archive_writer *w, const struct blob_place *place
     if (place->length == 0) return;
     struct archive_segment *segment = last_segment(w);
     assert(place->segment == segment->number); /* it was written just now */
+    assert(place->block >= segment->size);     /* behind all that is committed */
     segment->raw_added += place->length;
 }
 
@@ -151,7 +164,7 @@ static struct archive_segment with_changes(const struct archive_segment *segment
 {
     struct archive_segment changed = *segment;
 
-    assert(segment->raw_live <= segment->raw_total);
+    check_segment(segment);
     changed.raw_total += segment->raw_added;
     changed.raw_live = segment->raw_live + segment->raw_added - segment->raw_dropped;
     changed.raw_added = 0;
@@ -168,6 +181,7 @@ static enum status write_segments(struct archive_writer *w)
         struct archive_segment changed = with_changes(&w->segments[i]);
         uint64_t size = changed.number == w->blobs.number ? w->blobs.end : changed.size;
         assert(size >= changed.size);
+        assert(changed.number <= w->blobs.number);
         db_bind_integer(db, WRITER_SEGMENT_PUT, 1, (int64_t)changed.number);
         db_bind_integer(db, WRITER_SEGMENT_PUT, 2, (int64_t)size);
         db_bind_integer(db, WRITER_SEGMENT_PUT, 3, (int64_t)changed.raw_total);
@@ -214,6 +228,10 @@ enum status archive_commit(struct archive_sqlite *s)
 {
     struct archive_writer *w = &s->writer;
 
+    assert(!w->is_failed);
+    assert(!sqlite3_get_autocommit(w->db.connection));
+    assert(w->counts.applied_lsn >= w->counts_before.applied_lsn);
+    assert(w->counts.seq_last >= w->counts_before.seq_last);
     enum status status = blob_writer_sync(&w->blobs);
     if (status == OK) status = write_segments(w);
     if (status == OK) status = write_counts(w);
@@ -231,6 +249,7 @@ void archive_segments_drop(struct archive_writer *w, size_t index)
 {
     assert(index + 1 < w->segments_n); /* the last one is being written */
     assert(w->segments[index].raw_live == 0);
+    assert(!is_changed(&w->segments[index]));
     memmove(&w->segments[index], &w->segments[index + 1],
             (w->segments_n - index - 1) * sizeof *w->segments);
     w->segments_n--;
@@ -301,6 +320,7 @@ enum status archive_segments_load(struct archive_sqlite *s)
 {
     struct archive_writer *w = &s->writer;
 
+    assert(w->blobs.file == NULL);
     enum status status = read_segments(w);
     for (size_t i = 0; status == OK && i < w->segments_n; i++)
         status =

@@ -676,7 +676,7 @@ static enum status mem_due(struct archive *a, int64_t before_ms, const struct ar
     for (size_t i = 0; i < store->rows_n; i++) {
         const struct archive_row *row = &store->rows[i]->row;
         struct found this = {row->wake_ms, row};
-        if (row->is_terminal || row->wake_ms > before_ms) continue;
+        if (row->wake_ms == ARCHIVE_NO_TIME || row->wake_ms > before_ms) continue;
         if (after != NULL && compare_found(&this, &(struct found){after->wake_ms, after}) <= 0) {
             continue;
         }

@@ -97,7 +97,9 @@ static void fill_options(struct node *n, struct host_options *out)
 static enum status process_open(struct node *n, char *damage)
 {
     struct journal_file_options journal_options = {
-        .directory = "journal", .segment_size = n->w->options.segment_size, .mem = &n->mem};
+        .directory = "journal",
+        .segment_size = n->w->options.segment_size,
+        .mem = &n->journal_mem};
     struct host_options options;
     struct journal *journal = NULL;
     struct archive *archive = NULL;
@@ -122,6 +124,7 @@ static void process_start(struct node *n)
     n->kill_in_commit = false;
     n->paused_until_ns = 0;
     mem_init(&n->mem, SIZE_MAX);
+    mem_init(&n->journal_mem, SIZE_MAX);
     bool is_doomed = n->incarnation > 1 && fault_hits(w, FAULT_KIND_KILL_IN_RECOVERY);
     if (is_doomed) disk_gone_at(n->disk, 1 + rng_below(&w->rng, 40));
     disk_set_recovering(n->disk, true);
@@ -143,6 +146,7 @@ static void process_start(struct node *n)
         w->crashes_n++;
         env_drop_jobs(n);
         mem_release(&n->mem);
+        mem_release(&n->journal_mem);
         disk_set_gone(n->disk);
         disk_restart(n->disk);
         restart_later(n);
@@ -191,6 +195,7 @@ static void process_end(struct node *n)
     network_node_gone(n);
     fleet_node_gone(n->w->fleet, n);
     mem_release(&n->mem);
+    mem_release(&n->journal_mem);
 }
 
 void node_crash(struct node *n, const char *why)

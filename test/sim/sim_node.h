@@ -51,7 +51,8 @@ struct node {
     bool kill_in_commit;
     struct env env;
     struct rng env_rng;
-    struct mem mem;
+    struct mem mem;         /* of the host and its cores */
+    struct mem journal_mem; /* of the lane that writes the journal */
     struct host *host;
     struct archive *archive; /* the host's */
     struct lane lanes[LANES_N];

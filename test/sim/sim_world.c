@@ -102,7 +102,9 @@ void sim_options_draw(struct sim_options *o, uint64_t seed, int64_t load_ms, boo
     }
     o->hot_bytes_max = (uint64_t)32 << 20;
     if (o->fault_rate[FAULT_KIND_TINY_MEMORY] != 0) {
+        /* Beside what the partitions need themselves, room for a few dozen instances. */
         o->hot_bytes_max = (uint64_t)PICK(&rng, 300 << 10, 500 << 10, 1 << 20);
+        o->hot_bytes_max += (uint64_t)o->partitions_n * (100 << 10);
     }
 }
 
