@@ -47,6 +47,12 @@ struct map_node *map_find(const struct map *m, struct bytes key)
     return node;
 }
 
+const struct map_node *map_likely(const struct map *m, struct bytes key)
+{
+    if (m->slots == NULL) return m->only_slot;
+    return m->slots[siphash64(m->seed, key) & (m->slots_n - 1)];
+}
+
 static void put(struct map *m, struct map_node *node)
 {
     struct map_node **slot = slot_of(m, node->hash);

@@ -69,10 +69,11 @@ static bool errand_prepare(struct errand *errand, const struct effect_work *work
     buffer_append_bytes(storage, kind == REQUEST_TURN_DONE ? work->fresh : work->scheduled);
     if (storage->failed) return false;
     struct request *request = &errand->request;
-    *request = (struct request){.kind = kind, .done = errand_done};
+    /* only what is asked: clearing all of it would cost more than the rest of the errand */
+    request->kind = kind;
+    request->done = errand_done;
     request->key = bytes_make(storage->ptr, work->ref.key.len);
-    request->worker_done.has_ref = true;
-    request->worker_done.ref = work->ref;
+    request->worker_done = (struct input_worker_done){.has_ref = true, .ref = work->ref};
     request->worker_done.ref.key = request->key;
     return true;
 }

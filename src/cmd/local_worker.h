@@ -10,8 +10,8 @@
 
 struct local_worker;
 
-/* What an orchestrator decides in one turn; a handful is enough here. */
-#define LOCAL_ACTIONS_MAX 4
+/* What an orchestrator decides in one turn; one action is enough here. */
+#define LOCAL_ACTIONS_MAX 1
 struct local_turn {
     struct action actions[LOCAL_ACTIONS_MAX];
     uint32_t actions_n;

@@ -83,6 +83,9 @@ void core_free(struct core *c);
  * buffer and the arena of out are of the core's own mem, where the memory for the step is reserved. */
 enum status core_step(struct core *c, const struct input *in, struct output *out);
 
+/* A hint that the next step but one or so is about this instance: brings it into the processor's cache. */
+void core_prefetch(const struct core *c, struct bytes key);
+
 /* Recovery, before the first step: restores the partition's own state, as core_partition_snapshot gave it;
  * applies records, oldest first; instances are loaded when a record needs them. E_CORRUPT. */
 enum status core_partition_load(struct core *c, struct bytes snapshot);

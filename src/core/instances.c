@@ -26,6 +26,16 @@ struct instance *instance_find(const struct core *c, struct bytes key)
     return node == NULL ? NULL : container_of(node, struct instance, node);
 }
 
+#define CACHE_LINE_SIZE 64
+
+void core_prefetch(const struct core *c, struct bytes key)
+{
+    const struct map_node *node = map_likely(&c->instances, key);
+    if (node == NULL) return;
+    const char *at = (const char *)container_of(node, struct instance, node);
+    for (size_t n = 0; n <= sizeof(struct instance); n += CACHE_LINE_SIZE) __builtin_prefetch(at + n);
+}
+
 struct instance *instance_find_live(const struct core *c, struct bytes key)
 {
     struct instance *i = instance_find(c, key);

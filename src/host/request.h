@@ -72,13 +72,23 @@ struct request_query {
 };
 #define QUERY_LIMIT_MAX 1000u
 
+/* In the order of use: what every request touches stands together at the front, long texts and lists at the
+ * end. Thousands are in flight at once, and each cache line of each costs a visit to memory. */
 struct request {
     struct list node; /* the host's, while it has the request */
-    enum request_kind kind;
     request_done_fn *done;
     void *user;
-
     struct bytes key; /* of the instance; of worker's answers that of the reference */
+    enum request_kind kind;
+
+    /* ---- the answer ---- */
+    enum status status;
+    uint8_t execution_id[EXECUTION_ID_SIZE]; /* START, RESTART */
+    /* the host's own, from post to done */
+    uint64_t number;
+    void *host_state;
+
+    /* ---- what is asked ---- */
     union {
         struct input_start start; /* its key is ignored */
         struct {                  /* RAISE, TERMINATE, SUSPEND, RESUME, REWIND, PURGE, RESUBMIT */
@@ -114,20 +124,14 @@ struct request {
         struct host_stats *stats; /* STATS: filled in before done() */
     };
 
-    /* ---- the answer ---- */
-    enum status status;
-    char text[200];                          /* for people; "" when there is nothing to add */
-    uint8_t execution_id[EXECUTION_ID_SIZE]; /* START, RESTART */
-    const struct instance_view *view;        /* GET, WAIT: NULL when there is no such instance */
-    struct bytes events;                     /* HISTORY: strings of events */
-    const struct instance_view *rows;        /* QUERY */
+    /* ---- the rest of the answer ---- */
+    char text[200];                   /* for people; "" when there is nothing to add */
+    const struct instance_view *view; /* GET, WAIT: NULL when there is no such instance */
+    struct bytes events;              /* HISTORY: strings of events */
+    const struct instance_view *rows; /* QUERY */
     size_t rows_n;
     bool has_more; /* QUERY: ask again after the last row; there is one, perhaps fewer than limit */
     uint32_t purged_n; /* PURGE, with recurse all of the tree */
-
-    /* ---- the host's own, from post to done ---- */
-    uint64_t number;
-    void *host_state;
 };
 
 #endif

@@ -193,6 +193,7 @@ static enum status mem_append(struct journal *j, const struct journal_frame *fra
 static enum status mem_trim(struct journal *j, uint64_t upto_lsn)
 {
     struct store_mem *store = store_of_journal(j);
+    assert(list_is_empty(&store->frames) || upto_lsn <= last_frame(store)->lsn);
     for (;;) {
         struct list *node = list_first(&store->frames);
         if (node == NULL || node == list_last(&store->frames)) return OK;
@@ -330,10 +331,11 @@ static void check_place(const struct store_mem *store, size_t at)
     }
 }
 
-static void put_row(struct store_mem *store, struct mem_row *row)
+static void put_row(struct store_mem *store, struct mem_row *row, bool is_new)
 {
     bool is_found;
     size_t at = find_row(store, row->row.hub, row->row.id, &is_found);
+    assert(!is_new || !is_found);
     if (is_found) {
         row_free(store->mem, store->rows[at]);
     } else {
@@ -387,8 +389,7 @@ static void put_partition(struct store_mem *store, struct mem_partition *p)
     }
     store->partitions[at] = p;
     assert(at < store->partitions_n);
-    assert(at == 0 ||
-           store->partitions[at - 1]->partition.partition < p->partition.partition);
+    assert(at == 0 || store->partitions[at - 1]->partition.partition < p->partition.partition);
     assert(at + 1 == store->partitions_n ||
            store->partitions[at + 1]->partition.partition > p->partition.partition);
 }
@@ -476,7 +477,7 @@ static enum status mem_apply(struct archive *a, const struct archive_batch *batc
     assert(batch->applied_lsn >= store->applied_lsn);
     bool is_prepared = prepare(store, batch, &p);
     if (is_prepared) {
-        for (size_t i = 0; i < batch->puts_n; i++) put_row(store, p.rows[i]);
+        for (size_t i = 0; i < batch->puts_n; i++) put_row(store, p.rows[i], batch->puts[i].is_new);
         for (size_t i = 0; i < batch->removes_n; i++) remove_row(store, batch->removes[i]);
         for (size_t i = 0; i < batch->partitions_n; i++) put_partition(store, p.partitions[i]);
         store->applied_lsn = batch->applied_lsn;

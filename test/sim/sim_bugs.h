@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The bugs that norn-sim-planted can switch on (base/planted.h), each at one place of the engine. The
- * simulator must find every one of them: see find_planted_bugs.
+ * The bugs that norn-sim-planted can switch on (base/planted.h), each at one place of the engine.
+ * The simulator must find every one of them: see find_planted_bugs.
  */
-#ifndef TEST_SIM_BUGS_H
-#define TEST_SIM_BUGS_H
+#ifndef TEST_SIM_SIM_BUGS_H
+#define TEST_SIM_SIM_BUGS_H
 
 /* name, what is wrong then */
 #define PLANTED_BUGS(X)                                                                            \

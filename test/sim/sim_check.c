@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The reference the engine is compared with, as far as it needs no memory of its own: what may stand in a
- * history, and what may follow on what.
+ * The reference the engine is compared with, as far as it needs no memory of its own: what may
+ * stand in a history, and what may follow on what.
  */
 #include "test/sim/sim_check.h"
 
@@ -82,8 +82,9 @@ struct reading {
     int64_t fire_at_ms[IDS_MAX];
 };
 
-_Noreturn __attribute__((format(printf, 3, 4))) static void
-history_fail(const struct reading *r, const char *invariant, const char *format, ...)
+_Noreturn __attribute__((format(printf, 3, 4))) static void history_fail(const struct reading *r,
+                                                                         const char *invariant,
+                                                                         const char *format, ...)
 {
     char what[200];
     va_list args;
@@ -210,7 +211,8 @@ static void compare_view(struct reading *r, const struct instance_view *view)
         return;
     }
     if (view->status != r->completed.status) history_fail(r, "S17 view", "another status");
-    if (!maybe_equal(view->output, r->completed.result)) history_fail(r, "S17 view", "another output");
+    if (!maybe_equal(view->output, r->completed.result))
+        history_fail(r, "S17 view", "another output");
     if (!maybe_equal(view->failure, r->completed.failure)) {
         history_fail(r, "S17 view", "another failure");
     }
@@ -235,9 +237,10 @@ void check_history(struct world *w, struct bytes key, const struct instance_view
 
 /* ---- records ---- */
 
-_Noreturn __attribute__((format(printf, 4, 5))) static void
-record_fail(struct world *w, const char *invariant, const struct record *record, const char *format,
-            ...)
+_Noreturn __attribute__((format(printf, 4, 5))) static void record_fail(struct world *w,
+                                                                        const char *invariant,
+                                                                        const struct record *record,
+                                                                        const char *format, ...)
 {
     char what[200];
     va_list args;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A client does one thing at a time: it thinks, chooses, sends, waits for the answer or for its patience to
- * end, and remembers. In phase 2 it visits each of its instances until that has ended.
+ * A client does one thing at a time: it thinks, chooses, sends, waits for the answer or for its
+ * patience to end, and remembers. In phase 2 it visits each of its instances until that has ended.
  */
 #include "test/sim/sim_client.h"
 
@@ -43,8 +43,8 @@ struct client {
     struct bytes position_id;
 };
 
-/* An instance that needs help in phase 2, whosoever it is: one with garbage in it is terminated, one that the
- * engine has parked is resumed. */
+/* An instance that needs help in phase 2, whosoever it is: one with garbage in it is terminated,
+ * one that the engine has parked is resumed. */
 struct patient {
     struct list node;
     size_t size;
@@ -66,7 +66,7 @@ struct crowd {
     bool is_draining;
     bool is_settled;     /* all subjects, children and orphans have ended */
     struct moment watch; /* asks for that now and then */
-    struct port doctor;     /* looks after the patients */
+    struct port doctor;  /* looks after the patients */
 };
 
 struct bytes crowd_hub(uint32_t index)
@@ -105,7 +105,8 @@ static struct call *client_call(struct client *client, enum request_kind kind, s
 static void client_send(struct client *client, struct call *call)
 {
     sim_say(client->w, SIM_LOG_FULL, "client", "%u sends %d %.*s", client->index,
-            (int)call->request.kind, (int)call->request.key.len, (const char *)call->request.key.ptr);
+            (int)call->request.kind, (int)call->request.key.len,
+            (const char *)call->request.key.ptr);
     port_send(&client->port, call, node_of_key(client->w, call->request.key), PATIENCE_NS);
 }
 
@@ -129,7 +130,8 @@ static void send_start(struct client *client, struct subject *s, enum reuse reus
     if (rng_chance(&w->rng, 100)) {
         struct env *env = &node_of_key(w, s->key)->env;
         start->has_scheduled = true;
-        start->scheduled_ms = env->ops->wall_ns(env) / NS_PER_MS + rng_between(&w->rng, -1000, 10000);
+        start->scheduled_ms =
+            env->ops->wall_ns(env) / NS_PER_MS + rng_between(&w->rng, -1000, 10000);
     }
     s->is_gone = false;
     s->starts_loose++; /* until its answer says otherwise */
@@ -391,7 +393,8 @@ static void on_control_answer(struct client *client, struct subject *s, const st
     s->controls_loose--;
     if (is_new_run) s->starts_loose--;
     if (a->outcome != OUTCOME_ANSWER) return;
-    if (client->kind == REQUEST_PURGE && a->status == OK && a->purged_n > 0 && s->controls_loose == 0) {
+    if (client->kind == REQUEST_PURGE && a->status == OK && a->purged_n > 0 &&
+        s->controls_loose == 0) {
         s->is_gone = true;
     }
 }
@@ -453,12 +456,18 @@ static void do_something(struct client *client)
         return;
     }
     struct subject *s = client->subjects[rng_below(&w->rng, client->subjects_n)];
-    if (!s->is_acked) send_start(client, s, REUSE_NEVER);
-    else if (rng_chance(&w->rng, w->options.disturb_rate)) disturb(client, s);
-    else if (subject_wants_events(s) && !s->is_finished && s->raises_n < RAISES_MAX / 2) send_raise(client, s);
-    else if (dice < 65) send_plain(client, REQUEST_HISTORY, s);
-    else if (dice < 75) send_wait(client, s);
-    else send_plain(client, REQUEST_GET, s);
+    if (!s->is_acked)
+        send_start(client, s, REUSE_NEVER);
+    else if (rng_chance(&w->rng, w->options.disturb_rate))
+        disturb(client, s);
+    else if (subject_wants_events(s) && !s->is_finished && s->raises_n < RAISES_MAX / 2)
+        send_raise(client, s);
+    else if (dice < 65)
+        send_plain(client, REQUEST_HISTORY, s);
+    else if (dice < 75)
+        send_wait(client, s);
+    else
+        send_plain(client, REQUEST_GET, s);
 }
 
 /* ---- phase 2: seeing them to their end ---- */
@@ -472,18 +481,25 @@ static void send_resubmit(struct client *client, struct subject *s)
     client_send(client, call);
 }
 
-/* What an instance that has not ended may wait for. Every other visit only looks; looking does not wake a
- * sleeper. */
+/* What an instance that has not ended may wait for. Every other visit only looks; looking does
+ * not wake a sleeper. */
 static void nudge(struct client *client, struct subject *s, bool has_ended)
 {
     s->visits_n++;
-    if (!s->is_acked) send_start(client, s, REUSE_NEVER);
-    else if (has_ended || s->visits_n % 2 == 1) send_plain(client, REQUEST_GET, s);
-    else if (s->is_tainted) send_control(client, REQUEST_TERMINATE, s);
-    else if (s->was_suspended && s->visits_n % 8 == 2) send_control(client, REQUEST_RESUME, s);
-    else if (s->program == PROGRAM_parked) send_resubmit(client, s);
-    else if (subject_wants_events(s) && s->raises_n < RAISES_MAX) send_raise(client, s);
-    else send_plain(client, REQUEST_GET, s);
+    if (!s->is_acked)
+        send_start(client, s, REUSE_NEVER);
+    else if (has_ended || s->visits_n % 2 == 1)
+        send_plain(client, REQUEST_GET, s);
+    else if (s->is_tainted)
+        send_control(client, REQUEST_TERMINATE, s);
+    else if (s->was_suspended && s->visits_n % 8 == 2)
+        send_control(client, REQUEST_RESUME, s);
+    else if (s->program == PROGRAM_parked)
+        send_resubmit(client, s);
+    else if (subject_wants_events(s) && s->raises_n < RAISES_MAX)
+        send_raise(client, s);
+    else
+        send_plain(client, REQUEST_GET, s);
 }
 
 /* Visits a subject that is due, or thinks until one is. */
@@ -516,9 +532,12 @@ static void on_think(struct moment *m)
     struct client *client = container_of(m, struct client, think);
     int64_t drain_ns = client->w->options.load_ms * NS_PER_MS + DRAIN_AFTER_NS;
 
-    if (client->crowd->is_draining && client->w->now_ns < drain_ns) return; /* the watch comes back */
-    if (client->crowd->is_draining) drain_one(client);
-    else do_something(client);
+    if (client->crowd->is_draining && client->w->now_ns < drain_ns)
+        return; /* the watch comes back */
+    if (client->crowd->is_draining)
+        drain_one(client);
+    else
+        do_something(client);
 }
 
 /* ---- garbage ---- */
@@ -582,7 +601,8 @@ void crowd_taint(struct crowd *c, struct bytes key)
     for (int level = 0; level < 10; level++) {
         struct subject *s = subject_find(c, at);
         if (s != NULL) s->is_tainted = true;
-        if (!shadow_view(node_of_key(c->w, at)->shadow, at, &view) || view.parent_id.len == 0) break;
+        if (!shadow_view(node_of_key(c->w, at)->shadow, at, &view) || view.parent_id.len == 0)
+            break;
         struct bytes hub = key_hub(at);
         at = text_make(&arena, "%.*s/%.*s", (int)hub.len, (const char *)hub.ptr,
                        (int)view.parent_id.len, (const char *)view.parent_id.ptr);
@@ -696,11 +716,13 @@ static enum status report_running(void *user, const struct instance_view *view)
 
     if (view->is_purged || view->is_terminal) return OK;
     buffer_init(&why, mem_process());
-    bool is_hot = n->is_up && core_why(host_core(n->host, partition_of(view->key, n->w->options.partitions_n)),
-                                       view->key, &why);
-    sim_say(n->w, SIM_LOG_NONE, n->name, "%.*s %s %s, %u events, %u unread: %.*s", (int)view->key.len,
-            (const char *)view->key.ptr, orchestration_status_name(view->status),
-            is_hot ? "in memory" : "not in memory", view->history_n, view->inbox_n, (int)why.len,
+    bool is_hot = n->is_up &&
+                  core_why(host_core(n->host, partition_of(view->key, n->w->options.partitions_n)),
+                           view->key, &why);
+    sim_say(n->w, SIM_LOG_NONE, n->name, "%.*s %s %s, %u events, %u unread: %.*s",
+            (int)view->key.len, (const char *)view->key.ptr,
+            orchestration_status_name(view->status), is_hot ? "in memory" : "not in memory",
+            view->history_n, view->inbox_n, (int)why.len,
             why.len == 0 ? "" : (const char *)why.ptr);
     buffer_release(&why);
     return OK;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The crowd: clients that start instances, raise events, suspend, terminate, rewind, purge, read and list,
- * each remembering what was acknowledged, refused, or is unknown. A client owns its instances: nobody else
- * sends to them, so what it remembers is all there is to know.
+ * The crowd: clients that start instances, raise events, suspend, terminate, rewind, purge, read
+ * and list, each remembering what was acknowledged, refused, or is unknown. A client owns its
+ * instances: nobody else sends to them, so what it remembers is all there is to know.
  */
-#ifndef TEST_SIM_CLIENT_H
-#define TEST_SIM_CLIENT_H
+#ifndef TEST_SIM_SIM_CLIENT_H
+#define TEST_SIM_SIM_CLIENT_H
 
 #include "test/sim/sim_world.h"
 

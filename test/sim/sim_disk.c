@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Every file has its contents twice: as the process sees them and as they are on the platter; dirty sectors
- * are where they differ. At a crash each dirty sector is decided by chance: the new, the old, or garbage.
+ * Every file has its contents twice: as the process sees them and as they are on the platter; dirty
+ * sectors are where they differ. At a crash each dirty sector is decided by chance: the new, the
+ * old, or garbage.
  *
- * Names are kept twice as well, and between the two a list of changes in the order they were made. A crash
- * keeps a prefix of that list, which is what a journaling file system promises without a directory sync; a
- * change is a create, an unlink or a whole rename, so that a rename is never seen by half.
+ * Names are kept twice as well, and between the two a list of changes in the order they were made.
+ * A crash keeps a prefix of that list, which is what a journaling file system promises without a
+ * directory sync; a change is a create, an unlink or a whole rename, so that a rename is never seen
+ * by half.
  */
 #include "test/sim/sim_disk.h"
 
@@ -161,8 +163,9 @@ static void inode_sync(struct inode *n)
     inode_clean(n);
 }
 
-/* Only where the sector was to change: a drive that spoils bytes of a sector which nobody wrote is beyond
- * what a journal of small frames can stand (SQLite calls the contrary "powersafe overwrite"). */
+/* Only where the sector was to change: a drive that spoils bytes of a sector which nobody wrote
+ * is beyond what a journal of small frames can stand (SQLite calls the contrary "powersafe
+ * overwrite"). */
 static void garbage(struct disk *d, struct inode *n, size_t sector)
 {
     size_t from = sector * SECTOR_SIZE;
@@ -375,7 +378,8 @@ static enum status op_datasync(struct io *io, struct io_file *file)
 
     if (is_over(d)) return E_IO;
     if (fault_hits(d->w, FAULT_KIND_SYNC_EIO)) {
-        /* As Linux does it: the pages are marked clean, what the process sees is not what is stored. */
+        /* As Linux does it: the pages are marked clean, what the process sees is not what is
+         * stored. */
         d->has_failed = true;
         inode_clean(file->inode);
         return E_IO;
@@ -403,7 +407,8 @@ static enum status op_truncate(struct io *io, struct io_file *file, uint64_t siz
     if (is_over(d)) return E_IO;
     size_t old = n->now.len;
     inode_resize(n, (size_t)size);
-    /* A cut that was lost by a crash shows the old contents again: the rest of the platter stays. */
+    /* A cut that was lost by a crash shows the old contents again: the rest of the platter
+     * stays. */
     if (size < old && size % SECTOR_SIZE != 0) n->dirty.ptr[size / SECTOR_SIZE] = 1;
     return OK;
 }
@@ -529,7 +534,8 @@ void disk_free(struct disk *d)
 {
     struct list *at = NULL;
 
-    while ((at = list_first(&d->changes)) != NULL) change_free(container_of(at, struct change, node));
+    while ((at = list_first(&d->changes)) != NULL)
+        change_free(container_of(at, struct change, node));
     while ((at = list_first(&d->names)) != NULL) name_free(container_of(at, struct name, node));
     mem_give(mem_process(), d, sizeof *d);
 }

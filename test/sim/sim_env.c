@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The host's environment: clocks that the nemesis sets, random numbers of the seed, and lanes of jobs. A job
- * waits for its turn in the lane, runs in one instant and is reported a little later; between the two the
- * process may end, and then what it did is durable and nobody knows.
+ * The host's environment: clocks that the nemesis sets, random numbers of the seed, and lanes of
+ * jobs. A job waits for its turn in the lane, runs in one instant and is reported a little later;
+ * between the two the process may end, and then what it did is durable and nobody knows.
  */
 #include "test/sim/sim_node.h"
 
@@ -104,8 +104,8 @@ static void fatal(struct env *env, enum status status, const char *what)
 {
     struct node *n = node_of(env);
 
-    /* In production this call does not return. Here it must, and whatever the host still does in this turn
-     * is not seen by anybody: calls and streams look at is_ending. */
+    /* In production this call does not return. Here it must, and whatever the host still does in
+     * this turn is not seen by anybody: calls and streams look at is_ending. */
     sim_say(n->w, SIM_LOG_SHORT, n->name, "fatal: %s (%s)", what, status_name(status));
     bool is_no_memory = status == E_NOMEM && n->w->options.fault_rate[FAULT_KIND_NO_MEMORY] != 0;
     if (!disk_has_failed(n->disk) && !is_no_memory) {

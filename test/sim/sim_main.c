@@ -5,8 +5,8 @@
  *      norn-sim --seed S [--seconds N] [--seeds K] [--log none|short|full] [--calm]
  *               [--check-determinism] [--bug NAME] [--list-bugs]
  *
- * Ends with 0 (all seeds passed), 127 (crash or assertion), 128 (liveness), 129 (safety), 3 (ran out of
- * budget), 2 (usage). A failure prints one line that repeats it.
+ * Ends with 0 (all seeds passed), 127 (crash or assertion), 128 (liveness), 129 (safety), 3 (ran
+ * out of budget), 2 (usage). A failure prints one line that repeats it.
  */
 #include "base/assert.h"
 #include "base/clock.h"
@@ -112,10 +112,11 @@ static void print_counters(const struct world *w)
     }
     struct host_stats last;
     host_stats(w->nodes[0]->host, &last);
-    printf("\nmemory=%llu evicted=%llu loaded=%llu stale_answers=%llu late_answers=%llu duplicate_messages=%llu\n",
-           (unsigned long long)last.mem_used, (unsigned long long)evicted, (unsigned long long)loaded,
-           (unsigned long long)core.stale_answers, (unsigned long long)core.late_answers,
-           (unsigned long long)core.duplicate_messages);
+    printf(
+        "\nmemory=%llu evicted=%llu loaded=%llu stale_answers=%llu late_answers=%llu duplicate_messages=%llu\n",
+        (unsigned long long)last.mem_used, (unsigned long long)evicted, (unsigned long long)loaded,
+        (unsigned long long)core.stale_answers, (unsigned long long)core.late_answers,
+        (unsigned long long)core.duplicate_messages);
 }
 
 struct total {
@@ -170,7 +171,8 @@ static void print_total(const struct arguments *a, const struct total *total, do
            (double)total->steps * 60 / cpu_s, (unsigned long long)total->crashes,
            (unsigned long long)total->comparisons);
     for (int i = 0; i < SIM_FAULTS_N; i++) {
-        printf(" %s=%llu", sim_fault_name((enum sim_fault)i), (unsigned long long)total->faults_n[i]);
+        printf(" %s=%llu", sim_fault_name((enum sim_fault)i),
+               (unsigned long long)total->faults_n[i]);
     }
     printf("\n");
 }
@@ -245,12 +247,18 @@ static void parse(int argc, char **argv, struct arguments *a)
         if (strcmp(name, "--list-bugs") == 0) list_bugs();
         if (i + 1 == argc) usage("an option wants a value, or is unknown");
         const char *value = argv[++i];
-        if (strcmp(name, "--seed") == 0) a->seed = parse_number(value);
-        else if (strcmp(name, "--seeds") == 0) a->seeds_n = parse_number(value);
-        else if (strcmp(name, "--seconds") == 0) a->seconds = (int64_t)parse_number(value);
-        else if (strcmp(name, "--log") == 0) a->log = parse_log(value);
-        else if (strcmp(name, "--bug") == 0) set_bug(value);
-        else usage("unknown option");
+        if (strcmp(name, "--seed") == 0)
+            a->seed = parse_number(value);
+        else if (strcmp(name, "--seeds") == 0)
+            a->seeds_n = parse_number(value);
+        else if (strcmp(name, "--seconds") == 0)
+            a->seconds = (int64_t)parse_number(value);
+        else if (strcmp(name, "--log") == 0)
+            a->log = parse_log(value);
+        else if (strcmp(name, "--bug") == 0)
+            set_bug(value);
+        else
+            usage("unknown option");
     }
     if (a->seeds_n == 0 || a->seconds <= 0 || a->seconds > 1000000) usage("out of range");
     a->is_quiet = a->seeds_n > 1;
@@ -262,7 +270,8 @@ int main(int argc, char **argv)
     struct total total = {0};
 
     parse(argc, argv, &a);
-    /* What the engine warns about is what the faults do: only errors of the simulator itself matter. */
+    /* What the engine warns about is what the faults do: only errors of the simulator itself
+     * matter. */
     log_setup(a.log == SIM_LOG_NONE ? (enum log_level)(LOG_ERROR + 1) : LOG_INFO, LOG_TEXT);
     assert_set_context(failure_line);
     (void)signal(SIGABRT, on_signal);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Calls on their way. A call is freed when it has arrived for the last time: as an answer, as a loss, or
- * in a process that ended.
+ * Calls on their way. A call is freed when it has arrived for the last time: as an answer, as a
+ * loss, or in a process that ended.
  */
 #include "test/sim/sim_network.h"
 
@@ -72,10 +72,7 @@ struct bytes call_copy(struct call *call, struct bytes b)
     return copy;
 }
 
-void call_set_key(struct call *call, struct bytes key)
-{
-    call->request.key = call_copy(call, key);
-}
+void call_set_key(struct call *call, struct bytes key) { call->request.key = call_copy(call, key); }
 
 /* ---- ports ---- */
 
@@ -163,7 +160,9 @@ static void keep_answer(struct call *call)
     const struct request *r = &call->request;
     struct answer *a = &call->answer;
 
-    *a = (struct answer){.outcome = OUTCOME_ANSWER, .status = r->status, .has_more = r->has_more,
+    *a = (struct answer){.outcome = OUTCOME_ANSWER,
+                         .status = r->status,
+                         .has_more = r->has_more,
                          .purged_n = r->purged_n};
     a->text = arena_text(&call->parcel->arena, bytes_of_text(r->text));
     if (call->port == NULL) return;
@@ -179,7 +178,10 @@ static void keep_answer(struct call *call)
     a->rows_n = r->rows_n;
 }
 
-static int64_t way_ns(struct world *w) { return chance_span(&w->rng, w->options.network_us) * 1000; }
+static int64_t way_ns(struct world *w)
+{
+    return chance_span(&w->rng, w->options.network_us) * 1000;
+}
 
 static void on_done(struct request *request)
 {
@@ -340,8 +342,7 @@ bool network_message(void *user, uint32_t to_partition, const struct effect *eff
     assert(effect->kind == EFFECT_SEND || effect->kind == EFFECT_ACK);
     if (n->is_ending || fault_hits(w, FAULT_KIND_MESSAGE_LOST)) return true;
     if (rng_below(&w->rng, 256) == 0) return false; /* its queue is full */
-    struct call *call =
-        call_new(w, effect->kind == EFFECT_ACK ? REQUEST_ACK : REQUEST_MESSAGE);
+    struct call *call = call_new(w, effect->kind == EFFECT_ACK ? REQUEST_ACK : REQUEST_MESSAGE);
     message_fill(call, to_partition, from_partition, effect);
     call->to = to;
     call->moment.fn = on_arrived;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The network between clients, workers and shards. A call is one request on its way: it may be lost,
- * delayed, doubled or overtaken, and so may its answer; the sender only knows when its patience ends.
+ * The network between clients, workers and shards. A call is one request on its way: it may be
+ * lost, delayed, doubled or overtaken, and so may its answer; the sender only knows when its
+ * patience ends.
  *
  *      port_send() ──way there──> host_post() ──> done() ──way back──> on_answer()
  *            └──────────────── time-out ──────────────────────────────> on_answer(unknown)
  */
-#ifndef TEST_SIM_NETWORK_H
-#define TEST_SIM_NETWORK_H
+#ifndef TEST_SIM_SIM_NETWORK_H
+#define TEST_SIM_SIM_NETWORK_H
 
 #include "base/arena.h"
 #include "host/request.h"
@@ -28,8 +29,8 @@ struct answer {
     enum status status;
     const char *text;
     bool has_view;
-    struct instance_view view; /* GET, WAIT */
-    struct bytes events;       /* HISTORY */
+    struct instance_view view;        /* GET, WAIT */
+    struct bytes events;              /* HISTORY */
     const struct instance_view *rows; /* QUERY */
     size_t rows_n;
     bool has_more;
@@ -69,7 +70,7 @@ struct call {
     struct parcel *parcel;
     struct port *port; /* NULL: nobody waits */
     uint64_t exchange;
-    bool is_inside; /* the host has it */
+    bool is_inside;  /* the host has it */
     bool is_private; /* does not travel: no loss, no delay */
     /* At the server, when the host answers (also E_CLOSED at its end); may be NULL. */
     call_seen_fn *seen;

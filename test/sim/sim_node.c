@@ -97,9 +97,7 @@ static void fill_options(struct node *n, struct host_options *out)
 static enum status process_open(struct node *n, char *damage)
 {
     struct journal_file_options journal_options = {
-        .directory = "journal",
-        .segment_size = n->w->options.segment_size,
-        .mem = &n->journal_mem};
+        .directory = "journal", .segment_size = n->w->options.segment_size, .mem = &n->journal_mem};
     struct host_options options;
     struct journal *journal = NULL;
     struct archive *archive = NULL;
@@ -132,7 +130,8 @@ static void process_start(struct node *n)
     disk_set_recovering(n->disk, false);
     disk_gone_at(n->disk, 0);
     if (status != OK || disk_is_gone(n->disk) || n->is_ending) {
-        bool is_explained = disk_is_gone(n->disk) || disk_has_failed(n->disk) || disk_is_full(n->disk);
+        bool is_explained =
+            disk_is_gone(n->disk) || disk_has_failed(n->disk) || disk_is_full(n->disk);
         if (!is_explained) {
             sim_fail(w, "S2 open", "shard %u does not start: %s %s", n->shard, status_name(status),
                      damage);
@@ -286,7 +285,8 @@ void node_check_end(struct node *n)
     process_end(n);
     disk_restart(n->disk);
     process_start(n);
-    if (!n->is_up) sim_fail(n->w, "L10 restart", "shard %u does not start on a healed disk", n->shard);
+    if (!n->is_up)
+        sim_fail(n->w, "L10 restart", "shard %u does not start on a healed disk", n->shard);
     check_all_views(n);
 }
 
@@ -313,10 +313,7 @@ struct node *node_new(struct world *w, uint32_t shard)
     return n;
 }
 
-void node_start(struct node *n)
-{
-    process_start(n);
-}
+void node_start(struct node *n) { process_start(n); }
 
 void node_free(struct node *n)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A node: one shard's machine. The disk, the archive and the clock are the machine's and survive; host,
- * memory and jobs are the process's and die with it.
+ * A node: one shard's machine. The disk, the archive and the clock are the machine's and survive;
+ * host, memory and jobs are the process's and die with it.
  *
  *      down ──restart──> recovering ──> up ──crash──> down
  *                            └─────────crash────────────^
  */
-#ifndef TEST_SIM_NODE_H
-#define TEST_SIM_NODE_H
+#ifndef TEST_SIM_SIM_NODE_H
+#define TEST_SIM_SIM_NODE_H
 
 #include "base/mem.h"
 #include "host/host.h"
@@ -46,7 +46,7 @@ struct node {
 
     /* the process */
     bool is_up;
-    bool is_ending;      /* a fatal failure: gone at the end of this turn */
+    bool is_ending;       /* a fatal failure: gone at the end of this turn */
     uint32_t incarnation; /* counts the processes */
     bool kill_in_commit;
     struct env env;
@@ -58,9 +58,9 @@ struct node {
     struct lane lanes[LANES_N];
     struct moment turn;
     int64_t paused_until_ns;
-    struct list calls;   /* requests inside the host */
-    uint32_t messages_n; /* to other shards, on their way */
-    int64_t turns_idle_ns; /* what the last turn answered */
+    struct list calls;            /* requests inside the host */
+    uint32_t messages_n;          /* to other shards, on their way */
+    int64_t turns_idle_ns;        /* what the last turn answered */
     struct host_stats dead_stats; /* of processes that ended: evicted and loaded summed */
 };
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A script is one run of a program over its events. Each call that begins something takes the next action
- * id; whether that id is in the history already decides if an action is emitted. Waits answer false when the
- * program cannot go on: the program returns, and the next turn runs it again.
+ * A script is one run of a program over its events. Each call that begins something takes the next
+ * action id; whether that id is in the history already decides if an action is emitted. Waits
+ * answer false when the program cannot go on: the program returns, and the next turn runs it again.
  *
- * Choices are stable under replay because they look at positions in the history, which never change.
+ * Choices are stable under replay because they look at positions in the history, which never
+ * change.
  */
 #include "test/sim/sim_programs.h"
 
@@ -204,8 +205,10 @@ static void note_event(struct script *s, struct bytes event)
     if (head.kind == EVENT_ORCHESTRATOR_STARTED) {
         s->now_ns = head.time_ns;
     } else if (head.kind == EVENT_EXECUTION_STARTED) {
-        if (event_started_decode(event, s->arena, &started) != OK) s->mismatch = "damaged start";
-        else s->input = started.input.value;
+        if (event_started_decode(event, s->arena, &started) != OK)
+            s->mismatch = "damaged start";
+        else
+            s->input = started.input.value;
     } else if (head.kind == EVENT_TASK_SCHEDULED || head.kind == EVENT_CHILD_CREATED ||
                head.kind == EVENT_TIMER_CREATED || head.kind == EVENT_EVENT_SENT) {
         slot_of(s, head.id)->begun = head.kind;
@@ -397,8 +400,10 @@ static void run_either(struct script *s)
     }
 }
 
-/* Appends events to the list until it has n numbers, or this generation has taken max. False: waits. */
-static bool take_events(struct script *s, struct buffer *list, int64_t *have, int64_t n, int64_t max)
+/* Appends events to the list until it has n numbers, or this generation has taken max. False:
+ * waits. */
+static bool take_events(struct script *s, struct buffer *list, int64_t *have, int64_t n,
+                        int64_t max)
 {
     for (int64_t taken = 0; *have < n && taken < max; taken++) {
         struct raised *event = peek_event(s, "n");
@@ -435,10 +440,12 @@ static void run_collect_loop(struct script *s)
     buffer_append_bytes(&list, p.rest);
     if (take_events(s, &list, &have, p.n, p.x)) {
         struct bytes all = arena_copy(s->arena, buffer_view(&list));
-        if (have == p.n) finish(s, all);
+        if (have == p.n)
+            finish(s, all);
         else {
             buffer_clear(&list);
-            buffer_append_bytes(&list, text_make(s->arena, "%lld %lld ", (long long)p.n, (long long)p.x));
+            buffer_append_bytes(&list,
+                                text_make(s->arena, "%lld %lld ", (long long)p.n, (long long)p.x));
             buffer_append_bytes(&list, all);
             continue_as_new(s, arena_copy(s->arena, buffer_view(&list)));
         }
@@ -523,11 +530,14 @@ static void run_loop(struct script *s)
 
     if (!slot->is_done) return;
     int64_t x = number(slot->value);
-    if (p.n == 0) finish(s, text_of(s, x));
-    else continue_as_new(s, text_make(s->arena, "%lld %lld", (long long)(p.n - 1), (long long)x));
+    if (p.n == 0)
+        finish(s, text_of(s, x));
+    else
+        continue_as_new(s, text_make(s->arena, "%lld %lld", (long long)(p.n - 1), (long long)x));
 }
 
-/* Every generation begins a step and a child with the same ids; only those of the last one may answer it. */
+/* Every generation begins a step and a child with the same ids; only those of the last one may
+ * answer it. */
 static void run_restless(struct script *s)
 {
     struct plan p = plan_read(s->input);
@@ -536,12 +546,15 @@ static void run_restless(struct script *s)
     struct slot *child = slot_of(s, begin_child(s, "sequence", BYTES_NONE, child_input));
 
     if (p.n > 0) {
-        continue_as_new(s, text_make(s->arena, "%lld %lld", (long long)(p.n - 1), (long long)(p.x + 1)));
+        continue_as_new(
+            s, text_make(s->arena, "%lld %lld", (long long)(p.n - 1), (long long)(p.x + 1)));
         return;
     }
     if (!task->is_done || !child->is_done) return;
-    if (child->is_failed) fail(s, "a child failed");
-    else finish(s, text_of(s, number(task->value) + number(child->value)));
+    if (child->is_failed)
+        fail(s, "a child failed");
+    else
+        finish(s, text_of(s, number(task->value) + number(child->value)));
 }
 
 static void run_caught(struct script *s)
@@ -635,9 +648,13 @@ void program_turn(const struct turn *turn, struct arena *arena, struct turn_resu
     /* A suspended orchestrator does nothing; the turn with the resume finds everything again. */
     if (s->mismatch == NULL && !s->is_suspended) {
         int i = 0;
-        while (i < PROGRAMS_N && !bytes_equal(turn->name, bytes_of_text(program_name((enum program)i)))) i++;
-        if (i < PROGRAMS_N) runs[i](s);
-        else fail(s, "no such program"); /* a child that garbage has asked for */
+        while (i < PROGRAMS_N &&
+               !bytes_equal(turn->name, bytes_of_text(program_name((enum program)i))))
+            i++;
+        if (i < PROGRAMS_N)
+            runs[i](s);
+        else
+            fail(s, "no such program"); /* a child that garbage has asked for */
     }
     for (int32_t id = s->next_id; id < SLOTS_MAX && !s->is_suspended; id++) {
         if (s->slots[id].begun != EVENT_UNKNOWN) s->mismatch = "it began what the program did not";
@@ -647,7 +664,9 @@ void program_turn(const struct turn *turn, struct arena *arena, struct turn_resu
         fail(s, "not deterministic");
     }
     *out = (struct turn_result){
-        .answer = {.actions = s->actions, .actions_n = s->actions_n, .custom_status = s->custom_status},
+        .answer = {.actions = s->actions,
+                   .actions_n = s->actions_n,
+                   .custom_status = s->custom_status},
         .scheduled_upto = s->is_suspended ? turn->scheduled_upto : s->next_id - 1,
         .is_finished = s->is_finished,
         .mismatch = s->mismatch,
@@ -700,7 +719,8 @@ struct expectation program_expect(enum program program, struct bytes input, stru
     case PROGRAM_loop:
         for (int64_t i = 0; i <= p.n; i++) x = doubled(x);
         return exactly(text_make(arena, "%lld", (long long)x));
-    case PROGRAM_restless: return exactly(text_make(arena, "%lld", (long long)(2 * doubled(p.x + p.n))));
+    case PROGRAM_restless:
+        return exactly(text_make(arena, "%lld", (long long)(2 * doubled(p.x + p.n))));
     case PROGRAM_caught: return exactly(BYTES_LITERAL("caught"));
     case PROGRAM_uncaught: return (struct expectation){STATUS_FAILED, false, BYTES_NONE};
     case PROGRAM_bereaved: return exactly(BYTES_LITERAL("bereaved"));

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The orchestrators and activities that the simulated workers run, and what each must answer. An orchestrator is
- * a function of its events alone: it is run from the start at every turn, asks for what it has begun, and
- * stops where an answer is missing. What it has to answer in the end follows from its input.
+ * The orchestrators and activities that the simulated workers run, and what each must answer. An
+ * orchestrator is a function of its events alone: it is run from the start at every turn, asks for
+ * what it has begun, and stops where an answer is missing. What it has to answer in the end follows
+ * from its input.
  *
- * To add one: a line in PROGRAMS, a function run_<name> in sim_programs.c, and a line in program_expect().
+ * To add one: a line in PROGRAMS, a function run_<name> in sim_programs.c, and a line in
+ * program_expect().
  */
-#ifndef TEST_SIM_PROGRAMS_H
-#define TEST_SIM_PROGRAMS_H
+#ifndef TEST_SIM_SIM_PROGRAMS_H
+#define TEST_SIM_SIM_PROGRAMS_H
 
 #include "base/arena.h"
 #include "base/rng.h"
@@ -20,7 +22,7 @@
     X(fan, 12, "n activities at once, and their sum")                                              \
     X(either, 8, "an event or a timer, whichever is first")                                        \
     X(collect, 10, "n events, in the order they came")                                             \
-    X(timers, 8, "n timers at once, every third one x ms long: up to days")                              \
+    X(timers, 8, "n timers at once, every third one x ms long: up to days")                        \
     X(family, 8, "n children of its own kind, x levels deep, one after the other")                 \
     X(crowd, 6, "n children at once")                                                              \
     X(loop, 6, "continues as new n times, an activity in each")                                    \
@@ -66,15 +68,17 @@ struct expectation program_expect(enum program program, struct bytes input, stru
 struct turn {
     struct bytes name;
     struct bytes instance_id;
-    struct bytes past;      /* strings of events */
-    struct bytes fresh;     /* strings of events */
-    int32_t scheduled_upto; /* actions up to this id were answered before, though past may not show it */
+    struct bytes past;  /* strings of events */
+    struct bytes fresh; /* strings of events */
+    int32_t
+        scheduled_upto; /* actions up to this id were answered before, though past may not show it */
 };
 struct turn_result {
     struct orchestrator_answer answer;
     int32_t scheduled_upto;
     bool is_finished;
-    const char *mismatch; /* the history is not one this program could have (S13): the answer says so */
+    const char
+        *mismatch; /* the history is not one this program could have (S13): the answer says so */
 };
 /* Everything in arena, or borrowed from the turn. */
 void program_turn(const struct turn *turn, struct arena *arena, struct turn_result *out);
@@ -94,8 +98,8 @@ struct bytes event_raised_name(const struct event_head *head);
 /* "12 34 …" */
 bool number_next(struct bytes *text, int64_t *out);
 /* Text in arena. */
-__attribute__((format(printf, 2, 3))) struct bytes text_make(struct arena *arena, const char *format,
-                                                             ...);
+__attribute__((format(printf, 2, 3))) struct bytes text_make(struct arena *arena,
+                                                             const char *format, ...);
 
 /* A result that only an answer nobody may accept carries: must never be in any history. */
 #define ZOMBIE "ZOMBIE"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The fold of all durable frames, kept up to date frame by frame, and the comparison of a host with it.
- * Snapshots are compared byte by byte: the core promises that equal durable state gives equal bytes.
+ * The fold of all durable frames, kept up to date frame by frame, and the comparison of a host with
+ * it. Snapshots are compared byte by byte: the core promises that equal durable state gives equal
+ * bytes.
  */
 #include "test/sim/sim_shadow.h"
 
@@ -112,7 +113,8 @@ static void apply_payload(struct shadow *s, uint64_t lsn, struct bytes payload)
     while (frame_next_section(&frame, &partition, &section)) {
         struct reader records = reader_make(section);
         if (partition >= PARTITIONS_MAX || s->cores[partition] == NULL) {
-            sim_fail(s->w, "S2 frame", "a frame of shard %u is for partition %u", s->shard, partition);
+            sim_fail(s->w, "S2 frame", "a frame of shard %u is for partition %u", s->shard,
+                     partition);
         }
         while (reader_left(&records) > 0) {
             struct record record;
@@ -242,8 +244,9 @@ static enum status compare_one(void *user, const struct instance_view *view)
         differs(s, view->key, "is neither in memory nor in the archive");
     }
     if (!bytes_equal(buffer_view(&s->left), buffer_view(&s->right))) {
-        differs(s, view->key, is_live ? "in memory is not what its records say"
-                                      : "in the archive is not what its records say");
+        differs(s, view->key,
+                is_live ? "in memory is not what its records say"
+                        : "in the archive is not what its records say");
     }
     return OK;
 }
@@ -270,14 +273,17 @@ static enum status add_instance(void *user, const struct instance_view *view)
     struct summing *sum = user;
 
     buffer_clear(sum->scratch);
-    if (view->is_purged) buffer_bytes(sum->scratch, view->key);
-    else (void)core_snapshot(sum->core, view->key, sum->scratch);
+    if (view->is_purged)
+        buffer_bytes(sum->scratch, view->key);
+    else
+        (void)core_snapshot(sum->core, view->key, sum->scratch);
     sum->sum += bytes_hash(buffer_view(sum->scratch));
     return OK;
 }
 
-/* The digest of what belongs to no instance: numbers and outbox. The digest of a core is a sum, so that of the
- * instances (which are compared one by one, and may be in the archive) can be taken away again. */
+/* The digest of what belongs to no instance: numbers and outbox. The digest of a core is a sum,
+ * so that of the instances (which are compared one by one, and may be in the archive) can be
+ * taken away again. */
 static uint64_t own_digest(struct shadow *s, struct core *c)
 {
     struct summing sum = {.core = c, .scratch = &s->left};
@@ -295,8 +301,8 @@ void shadow_compare(struct shadow *s, struct host *h, struct archive *a)
         (void)core_each(c.durable, compare_one, &c);
         (void)core_each(c.live, compare_live, &c);
         if (own_digest(s, c.durable) != own_digest(s, c.live)) {
-            sim_fail(s->w, "S30 recovery", "partition %u: its own state is not what its records say",
-                     p);
+            sim_fail(s->w, "S30 recovery",
+                     "partition %u: its own state is not what its records say", p);
         }
     }
 }

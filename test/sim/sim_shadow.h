@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The shadow of a shard: cores that know nothing but the durable frames, from the first one on, applied in
- * order the moment each becomes durable. What was acknowledged must be in it; what is recovered from archive
- * and journal tail must equal it.
+ * The shadow of a shard: cores that know nothing but the durable frames, from the first one on,
+ * applied in order the moment each becomes durable. What was acknowledged must be in it; what is
+ * recovered from archive and journal tail must equal it.
  */
-#ifndef TEST_SIM_SHADOW_H
-#define TEST_SIM_SHADOW_H
+#ifndef TEST_SIM_SIM_SHADOW_H
+#define TEST_SIM_SIM_SHADOW_H
 
 #include "core/core.h"
 #include "store/archive.h"
@@ -30,7 +30,8 @@ bool shadow_view(struct shadow *s, struct bytes key, struct instance_view *out);
 bool shadow_history(struct shadow *s, struct bytes key, struct buffer *out);
 /* A row that the archive is about to store must not be ahead of the frames. */
 void shadow_check_row(struct shadow *s, struct bytes key, const struct archive_row *row);
-/* Memory and archive together equal the fold: call only when everything the host knows is durable. */
+/* Memory and archive together equal the fold: call only when everything the host knows is
+ * durable. */
 void shadow_compare(struct shadow *s, struct host *h, struct archive *a);
 /* Every instance that is not purged. */
 void shadow_each(struct shadow *s, core_view_fn *fn, void *user);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a host is given as its store: the production journal on the simulated disk and the reference archive,
- * each behind a wrapper that tells the shadow what became durable and checks what it sees. The archive's
- * wrapper fails now and then; the journal's does not, because its disk does.
+ * What a host is given as its store: the production journal on the simulated disk and the reference
+ * archive, each behind a wrapper that tells the shadow what became durable and checks what it sees.
+ * The archive's wrapper fails now and then; the journal's does not, because its disk does.
  */
 #include "test/sim/sim_node.h"
 
@@ -171,8 +171,8 @@ static enum status sim_hashes(struct archive *a, archive_hash_fn *fn, void *user
     return archive_hashes(archive_of(a)->inner, fn, user);
 }
 
-/* Reads fail only while the process is up: a recovery that cannot read its archive ends the process, which
- * READ_EIO of the disk does often enough. */
+/* Reads fail only while the process is up: a recovery that cannot read its archive ends the
+ * process, which READ_EIO of the disk does often enough. */
 static bool read_fails(struct sim_archive *s)
 {
     return s->node->is_up && fault_hits(s->node->w, FAULT_KIND_ARCHIVE_READ_FAIL);

@@ -33,7 +33,8 @@ void subject_free(struct subject *s)
 
 bool subject_is_disturbed(const struct subject *s)
 {
-    return s->was_terminated || s->was_purged || s->was_rewound || s->was_restarted || s->is_tainted;
+    return s->was_terminated || s->was_purged || s->was_rewound || s->was_restarted ||
+           s->is_tainted;
 }
 
 bool subject_wants_events(const struct subject *s)
@@ -62,8 +63,8 @@ static bool may_come_twice(const struct raise *r)
     return r->is_doubled || (r->relay != NULL && subject_is_disturbed(r->relay));
 }
 
-/* The list that a collector ended with: nothing invented, nothing twice, nothing out of order, and nothing
- * left out that came before something that is there. */
+/* The list that a collector ended with: nothing invented, nothing twice, nothing out of order,
+ * and nothing left out that came before something that is there. */
 static void check_events(struct subject *s, struct bytes list)
 {
     uint8_t seen[RAISES_MAX] = {0};
@@ -81,7 +82,8 @@ static void check_events(struct subject *s, struct bytes list)
     }
     for (uint32_t i = 0; i + 1 < last; i++) {
         const struct raise *r = &s->raises[i];
-        if (r->is_acked && !r->is_relayed && seen[i] == 0) SUBJECT_FAIL(s, "S9 events", "an event is lost");
+        if (r->is_acked && !r->is_relayed && seen[i] == 0)
+            SUBJECT_FAIL(s, "S9 events", "an event is lost");
     }
 }
 
@@ -107,7 +109,8 @@ static void check_result(struct subject *s, const struct instance_view *view)
     if (s->expected.is_exact && !bytes_equal(output, s->expected.output)) {
         SUBJECT_FAIL(s, "S1 result", "another output");
     }
-    if (s->program == PROGRAM_collect || s->program == PROGRAM_collect_loop) check_events(s, output);
+    if (s->program == PROGRAM_collect || s->program == PROGRAM_collect_loop)
+        check_events(s, output);
     if (s->program == PROGRAM_either) check_either(s, output);
 }
 
@@ -140,7 +143,8 @@ static void see_terminal(struct subject *s, const struct instance_view *view)
 void subject_see(struct subject *s, const struct instance_view *view)
 {
     if (view == NULL) {
-        if (s->is_acked && !s->was_purged) SUBJECT_FAIL(s, "S1 lost", "acknowledged, and not there");
+        if (s->is_acked && !s->was_purged)
+            SUBJECT_FAIL(s, "S1 lost", "acknowledged, and not there");
         return;
     }
     if (!s->is_acked && s->starts_loose == 0) SUBJECT_FAIL(s, "S1 refused", "refused, and there");

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A subject: one instance as its client remembers it. Every request that was sent leaves a mark, also when its
- * fate is unknown; the checks are as strict as the marks allow.
+ * A subject: one instance as its client remembers it. Every request that was sent leaves a mark,
+ * also when its fate is unknown; the checks are as strict as the marks allow.
  */
-#ifndef TEST_SIM_SUBJECT_H
-#define TEST_SIM_SUBJECT_H
+#ifndef TEST_SIM_SIM_SUBJECT_H
+#define TEST_SIM_SIM_SUBJECT_H
 
 #include "base/arena.h"
 #include "base/map.h"
@@ -34,7 +34,8 @@ struct subject {
     struct bytes input;
     struct expectation expected;
 
-    /* What was sent. A loose request may still arrive: its fate is unknown, or the network doubled it. */
+    /* What was sent. A loose request may still arrive: its fate is unknown, or the network
+     * doubled it. */
     bool is_acked; /* a start: it exists, until something below */
     uint32_t starts_loose;
     uint32_t controls_loose;
@@ -51,7 +52,7 @@ struct subject {
     /* What was seen. */
     bool is_finished;
     uint64_t digest;
-    bool is_settled; /* phase 2: nothing more to do */
+    bool is_settled;  /* phase 2: nothing more to do */
     bool is_standing; /* suspended, with so many events */
     uint32_t standing_n;
     uint8_t execution_id[EXECUTION_ID_SIZE];

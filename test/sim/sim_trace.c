@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The trace: one number over every step of every core and every durable frame. Two runs of a seed must give
- * the same one, whatever the compiler and its options.
+ * The trace: one number over every step of every core and every durable frame. Two runs of a seed
+ * must give the same one, whatever the compiler and its options.
  *
- * core_step() is wrapped by the linker (--wrap=core_step), so that production code needs no hook: this is
- * also the place where a step's allocations are made to fail.
+ * core_step() is wrapped by the linker (--wrap=core_step), so that production code needs no hook:
+ * this is also the place where a step's allocations are made to fail.
  */
 #include "test/sim/sim_trace.h"
 

@@ -2,8 +2,8 @@
  *
  * The trace hash and the wrapped core_step(); see sim_trace.c.
  */
-#ifndef TEST_SIM_TRACE_H
-#define TEST_SIM_TRACE_H
+#ifndef TEST_SIM_SIM_TRACE_H
+#define TEST_SIM_SIM_TRACE_H
 
 #include "test/sim/sim_world.h"
 

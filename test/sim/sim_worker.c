@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A worker has a stream to each shard, on which it is given items of work; it answers by ordinary requests,
- * as the protocol has it. An item has two sides: the server's end of the stream keeps it until it is answered
- * (so that it can be given back when the stream is lost), the worker keeps it until it has an answer to its
- * answer. It is freed when neither has it.
+ * A worker has a stream to each shard, on which it is given items of work; it answers by ordinary
+ * requests, as the protocol has it. An item has two sides: the server's end of the stream keeps it
+ * until it is answered (so that it can be given back when the stream is lost), the worker keeps it
+ * until it has an answer to its answer. It is freed when neither has it.
  *
  *      stream:  OPENING ──> OPEN ──broken──> LOST ──after a grace──> CLOSING ──> freed
  *      item:    arriving ──> (fetching history) ──> working ──> answering ──> done
@@ -48,7 +48,8 @@ struct pawn {
     uint32_t index;
     struct bytes hub;
     bool is_up;
-    bool is_hot; /* keeps executions in memory instead of asking for their history with every turn */
+    bool
+        is_hot; /* keeps executions in memory instead of asking for their history with every turn */
     struct stream *streams[SHARDS_MAX];
     struct moment connect[SHARDS_MAX];
     struct moment revive;
@@ -297,8 +298,8 @@ static void stream_flush(struct stream *s)
     stream_post(s, call);
 }
 
-/* The next thing to do for a lost stream: detach the worker, then give back what it held, one by one. In this
- * order, because until the detach is done more may be delivered to it. */
+/* The next thing to do for a lost stream: detach the worker, then give back what it held, one by
+ * one. In this order, because until the detach is done more may be delivered to it. */
 static void stream_close(struct stream *s)
 {
     if (s->posts_n > 0) {
@@ -327,9 +328,12 @@ static void on_grace(struct moment *m)
     struct stream *s = container_of(m, struct stream, grace);
 
     if (!s->to->is_up || s->to->is_ending) return;
-    if (s->is_lost) stream_close(s);
-    else if (!s->is_attached && s->posts_n == 0) stream_post(s, worker_call(s, REQUEST_WORKER_ATTACH));
-    else stream_flush(s);
+    if (s->is_lost)
+        stream_close(s);
+    else if (!s->is_attached && s->posts_n == 0)
+        stream_post(s, worker_call(s, REQUEST_WORKER_ATTACH));
+    else
+        stream_flush(s);
 }
 
 /* The worker's end is gone; the server will notice. */
@@ -393,7 +397,8 @@ static void deliver(struct worker *worker, const struct effect_work *work)
     if (s->is_lost) return; /* written to a dead connection */
     item->pawn = s->pawn;
     list_push_back(&s->pawn->items, &item->of_pawn);
-    int64_t span_us = chance_span(&w->rng, w->options.network_us) + chance_span(&w->rng, w->options.work_us);
+    int64_t span_us =
+        chance_span(&w->rng, w->options.network_us) + chance_span(&w->rng, w->options.work_us);
     if (fault_hits(w, FAULT_KIND_WORKER_SLOW)) span_us += rng_between(&w->rng, 1, 300) * 1000000;
     moment_after(w, &item->moment, span_us * 1000);
 }
@@ -445,8 +450,10 @@ static void on_answered(struct call *call)
     struct item *item = item_at(call->to, call->user);
     if (item == NULL) return;
     struct stream *s = item->stream;
-    if (item->ref.kind == WORK_TURN) s->turns_owed++;
-    else s->tasks_owed++;
+    if (item->ref.kind == WORK_TURN)
+        s->turns_owed++;
+    else
+        s->tasks_owed++;
     item_leave_stream(item);
     stream_flush(s);
 }
@@ -511,8 +518,8 @@ static void answer_task(struct item *item, struct call *call)
 
     enum status status = event_scheduled_decode(item->scheduled, arena, &scheduled);
     assert(status == OK);
-    program_task(scheduled.name, scheduled.input.value, item->ref.attempt, item->w->is_healed, arena,
-                 &result);
+    program_task(scheduled.name, scheduled.input.value, item->ref.attempt, item->w->is_healed,
+                 arena, &result);
     call->request.worker_done.result = result.result;
     call->request.worker_done.failure = result.failure;
 }
@@ -529,7 +536,9 @@ static void answer_zombie(const struct item *item, struct call *call)
     struct action *action = arena_alloc_zero(arena, sizeof *action);
     assert(answer != NULL);
     assert(action != NULL);
-    *action = (struct action){.kind = ACTION_COMPLETE, .id = 90, .status = STATUS_COMPLETED,
+    *action = (struct action){.kind = ACTION_COMPLETE,
+                              .id = 90,
+                              .status = STATUS_COMPLETED,
                               .input = maybe_some(BYTES_LITERAL(ZOMBIE))};
     *answer = (struct orchestrator_answer){.actions = action, .actions_n = 1};
     done->answer = answer;
@@ -547,8 +556,14 @@ static void send_forged(const struct item *item)
     case 0: ref->execution_id[0] ^= 1; break;
     case 1: ref->attempt += 1000; break;
     case 2: ref->epoch += 1000; break;
-    case 3: ref->task_id += 1000; ref->base += 1000; break;
-    default: ref->base += 1; ref->attempt += 1; break;
+    case 3:
+        ref->task_id += 1000;
+        ref->base += 1000;
+        break;
+    default:
+        ref->base += 1;
+        ref->attempt += 1;
+        break;
     }
     network_send(call, item->to, 0);
 }
@@ -565,7 +580,8 @@ static void answer_garbage(const struct item *item, struct call *call)
     answer->actions = actions;
     answer->actions_n = 1 + (uint32_t)rng_below(&item->w->rng, 3);
     for (uint32_t i = 0; i < 3; i++) {
-        actions[i].kind = (enum action_kind)rng_between(&item->w->rng, ACTION_SCHEDULE_TASK, ACTION_REWIND);
+        actions[i].kind =
+            (enum action_kind)rng_between(&item->w->rng, ACTION_SCHEDULE_TASK, ACTION_REWIND);
         actions[i].id = (int32_t)rng_between(&item->w->rng, -2, 4);
         actions[i].status = (enum orchestration_status)rng_below(&item->w->rng, 8);
         if (rng_chance(&item->w->rng, 500)) actions[i].name = BYTES_LITERAL("double");
@@ -591,9 +607,12 @@ static void send_again(struct item *item, bool is_zombie)
 {
     struct call *call = done_call(item);
 
-    if (is_zombie) answer_zombie(item, call);
-    else if (item->ref.kind == WORK_TURN) answer_turn(item, call);
-    else answer_task(item, call);
+    if (is_zombie)
+        answer_zombie(item, call);
+    else if (item->ref.kind == WORK_TURN)
+        answer_turn(item, call);
+    else
+        answer_task(item, call);
     network_send(call, item->to, chance_span(&item->w->rng, 2000) * NS_PER_MS);
 }
 
@@ -604,8 +623,10 @@ static void send_answer(struct item *item)
     bool is_turn = item->ref.kind == WORK_TURN;
 
     item->phase = ITEM_ANSWERING;
-    if (is_turn) answer_turn(item, call);
-    else answer_task(item, call);
+    if (is_turn)
+        answer_turn(item, call);
+    else
+        answer_task(item, call);
     if (is_turn && fault_hits(w, FAULT_KIND_ANSWER_GARBAGE)) {
         answer_garbage(item, call);
         item->is_finished = true; /* nothing to remember of that */
@@ -633,8 +654,10 @@ static void on_item(struct moment *m)
     struct item *item = container_of(m, struct item, moment);
 
     if (!has_past(item)) return;
-    if (fault_hits(item->w, FAULT_KIND_WORKER_ABANDON)) send_abandon(item);
-    else send_answer(item);
+    if (fault_hits(item->w, FAULT_KIND_WORKER_ABANDON))
+        send_abandon(item);
+    else
+        send_answer(item);
 }
 
 /* ---- answers to the worker ---- */
@@ -680,13 +703,17 @@ static void on_item_answer(struct port *port, const struct answer *answer)
 
     if (answer->outcome != OUTCOME_ANSWER || answer->status != OK) {
         bool is_gone = answer->outcome == OUTCOME_ANSWER && answer->status == E_NOT_FOUND;
-        if (is_gone) item_leave_pawn(item);
-        else item_later(item);
+        if (is_gone)
+            item_leave_pawn(item);
+        else
+            item_later(item);
         return;
     }
     if (item->phase == ITEM_FETCHING) {
-        if (take_history(item, answer->events)) on_item(&item->moment);
-        else send_abandon(item); /* of an execution that has ended */
+        if (take_history(item, answer->events))
+            on_item(&item->moment);
+        else
+            send_abandon(item); /* of an execution that has ended */
         return;
     }
     if (item->phase == ITEM_ANSWERING) {

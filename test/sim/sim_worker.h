@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The fleet: workers that attach to every shard, run the programs of sim_programs.c, and misbehave as the
- * faults say.
+ * The fleet: workers that attach to every shard, run the programs of sim_programs.c, and misbehave
+ * as the faults say.
  */
-#ifndef TEST_SIM_WORKER_H
-#define TEST_SIM_WORKER_H
+#ifndef TEST_SIM_SIM_WORKER_H
+#define TEST_SIM_SIM_WORKER_H
 
 #include "test/sim/sim_world.h"
 

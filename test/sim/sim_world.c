@@ -16,8 +16,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Phase 2 ends when all is quiet. A run that is not quiet by then hangs; one that makes that many moments
- * spins. The longest timers of the programs are days. */
+/* Phase 2 ends when all is quiet. A run that is not quiet by then hangs; one that makes that
+ * many moments spins. The longest timers of the programs are days. */
 #define HEAL_MS_MAX (INT64_C(10) * 24 * 3600 * 1000)
 #define MOMENTS_MAX UINT64_C(200000000)
 
@@ -184,8 +184,8 @@ _Noreturn void sim_fail(struct world *w, const char *invariant, const char *form
     va_start(args, format);
     (void)vsnprintf(what, sizeof what, format, args);
     va_end(args);
-    printf("FAIL %s seed=%llu tick=%llu time=%.6f %s : make sim SEED=%llu SECONDS=%lld\n", invariant,
-           (unsigned long long)w->options.seed, (unsigned long long)w->moments_n,
+    printf("FAIL %s seed=%llu tick=%llu time=%.6f %s : make sim SEED=%llu SECONDS=%lld\n",
+           invariant, (unsigned long long)w->options.seed, (unsigned long long)w->moments_n,
            (double)w->now_ns / 1e9, what, (unsigned long long)w->options.seed,
            (long long)(w->options.load_ms / 1000));
     (void)fflush(stdout);
@@ -253,10 +253,7 @@ static void run_until(struct world *w, int64_t end_ns, bool (*is_over)(struct wo
     }
 }
 
-static bool is_finished(struct world *w)
-{
-    return crowd_is_finished(w->crowd);
-}
+static bool is_finished(struct world *w) { return crowd_is_finished(w->crowd); }
 
 /* Every shard up, nothing being made durable, nothing on its way. */
 static bool is_quiet(struct world *w)

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The simulated world: one virtual time line, one source of chance, and the table of what can go wrong.
+ * The simulated world: one virtual time line, one source of chance, and the table of what can go
+ * wrong.
  *
- * Everything that happens is a moment in one heap, ordered by (time, order of scheduling); a run is the
- * popping of moments until nothing is left to do. Whoever wants something later embeds a struct moment.
- * All chance comes from rngs that are seeded by the seed alone, so the same seed gives the same run on every
- * machine and in every build.
+ * Everything that happens is a moment in one heap, ordered by (time, order of scheduling); a run is
+ * the popping of moments until nothing is left to do. Whoever wants something later embeds a struct
+ * moment. All chance comes from rngs that are seeded by the seed alone, so the same seed gives the
+ * same run on every machine and in every build.
  */
-#ifndef TEST_SIM_WORLD_H
-#define TEST_SIM_WORLD_H
+#ifndef TEST_SIM_SIM_WORLD_H
+#define TEST_SIM_SIM_WORLD_H
 
 #include "base/bytes.h"
 #include "base/clock.h"
@@ -29,8 +30,8 @@
 #define SIM_EXIT_LIVENESS 128
 #define SIM_EXIT_SAFETY 129
 
-/* kind, name in the log, the largest rate per million occasions (or its weight among the blows of the
- * nemesis, marked *), what happens */
+/* kind, name in the log, the largest rate per million occasions (or its weight among the blows
+ * of the nemesis, marked *), what happens */
 #define SIM_FAULTS(X)                                                                              \
     X(TORN_WRITE, "torn_write", 500000, "crash: an unsynced sector is on the disk")                \
     X(DROPPED_WRITE, "dropped_write", 500000, "crash: an unsynced sector is as before")            \
@@ -39,7 +40,7 @@
     X(SYNC_EIO, "sync_eio", 300, "datasync fails and the pages are dropped")                       \
     X(WRITE_EIO, "write_eio", 300, "a write fails, nothing written")                               \
     X(SHORT_WRITE, "short_write", 300, "a write fails half way")                                   \
-    X(READ_EIO, "read_eio", 50000, "a read during recovery fails")                                  \
+    X(READ_EIO, "read_eio", 50000, "a read during recovery fails")                                 \
     X(SLOW_IO, "slow_io", 5000, "a journal job takes up to 10 s")                                  \
     X(DISK_FULL, "disk_full", 100, "* nothing can be allocated for a while")                       \
     X(KILL, "kill", 100, "* the process of one shard is gone")                                     \
@@ -94,7 +95,8 @@ struct sim_options {
     uint32_t subjects_max; /* instances per client */
     int64_t think_ms;      /* between two operations of a client, mean */
     int64_t blow_ms;       /* between two blows of the nemesis, mean; 0 = none */
-    uint32_t disturb_rate; /* per mille of a client's operations that terminate, purge, rewind ... */
+    uint32_t
+        disturb_rate; /* per mille of a client's operations that terminate, purge, rewind ... */
     uint64_t segment_size;
     uint64_t hot_bytes_max;
     uint64_t batch_bytes_max;
@@ -103,9 +105,9 @@ struct sim_options {
     uint64_t archive_batch_n;
     int64_t horizon_ms;
     int64_t resend_ms;
-    int64_t commit_us; /* of one journal job, mean */
-    int64_t network_us; /* of one way, mean */
-    int64_t work_us;    /* of one piece of work, mean */
+    int64_t commit_us;    /* of one journal job, mean */
+    int64_t network_us;   /* of one way, mean */
+    int64_t work_us;      /* of one piece of work, mean */
     int64_t timer_ms_max; /* of the long timers */
     uint32_t hot_workers; /* per mille of the workers that keep executions in memory */
     bool check_every_step;
@@ -127,8 +129,8 @@ enum sim_log { SIM_LOG_NONE, SIM_LOG_SHORT, SIM_LOG_FULL };
 /* Running hash of all that happened; see sim_trace.c. */
 struct trace {
     uint64_t hash;
-    uint64_t steps_n;  /* core steps: engine events */
-    uint64_t frames_n; /* durable frames */
+    uint64_t steps_n;     /* core steps: engine events */
+    uint64_t frames_n;    /* durable frames */
     uint64_t input_n[32]; /* steps by kind of input */
 };
 
@@ -176,9 +178,10 @@ void fault_count(struct world *w, enum sim_fault kind);
 /* About mean, mostly less, sometimes many times as much; at least 1. */
 int64_t chance_span(struct rng *rng, int64_t mean);
 
-/* The one way a run ends badly: prints the line that repeats it and ends the process with the code for
- * safety, or for liveness when the name of the invariant begins with L. */
-_Noreturn __attribute__((format(printf, 3, 4))) void sim_fail(struct world *w, const char *invariant,
+/* The one way a run ends badly: prints the line that repeats it and ends the process with the
+ * code for safety, or for liveness when the name of the invariant begins with L. */
+_Noreturn __attribute__((format(printf, 3, 4))) void sim_fail(struct world *w,
+                                                              const char *invariant,
                                                               const char *format, ...);
 /* One line of the log; columns: virtual seconds, who, what. */
 __attribute__((format(printf, 4, 5))) void sim_say(struct world *w, enum sim_log level,
