@@ -26,8 +26,8 @@ struct arena {
 void arena_init(struct arena *a, struct mem *mem, size_t chunk_size);
 /* Frees everything; the arena can be used again. */
 void arena_release(struct arena *a);
-/* Forgets every allocation and keeps the chunks for the next use; of a large arena (beyond 8 MiB) only the
- * largest one. */
+/* Forgets every allocation and keeps the chunks for the next use; of a large arena (beyond 8 MiB)
+ * only the largest one. */
 void arena_reset(struct arena *a);
 
 /* Aligned to 8 bytes; NULL without memory. Lives until reset or release. */

@@ -91,8 +91,10 @@ void buffer_u64(struct buffer *b, uint64_t value);
 void buffer_long_varint(struct buffer *b, uint64_t value);
 static inline void buffer_varint(struct buffer *b, uint64_t value)
 {
-    if (value < 0x80) buffer_u8(b, (uint8_t)value);
-    else buffer_long_varint(b, value);
+    if (value < 0x80)
+        buffer_u8(b, (uint8_t)value);
+    else
+        buffer_long_varint(b, value);
 }
 /* varint length, then the bytes */
 void buffer_bytes(struct buffer *b, struct bytes value);

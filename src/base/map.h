@@ -20,7 +20,7 @@ struct map_node {
 
 struct map {
     struct mem *mem;
-    struct map_node *recent; /* last one found or inserted: most look-ups come in runs */
+    struct map_node *recent;    /* last one found or inserted: most look-ups come in runs */
     struct map_node **slots;    /* NULL until a second node came, or no memory for it */
     struct map_node *only_slot; /* the one chain while there is no table */
     size_t slots_n;             /* power of two; 1 without a table */
@@ -33,7 +33,7 @@ void map_init(struct map *m, struct mem *mem, uint64_t seed0, uint64_t seed1);
 void map_release(struct map *m);
 /* NULL when absent. */
 struct map_node *map_find(const struct map *m, struct bytes key);
-/* Where map_find() will look first, without looking: for prefetching. May be another node, or NULL. */
+/* Where map_find() will look first, for prefetching. May be another node, or NULL. */
 const struct map_node *map_likely(const struct map *m, struct bytes key);
 /* node->key is set by the caller; no equal key may be present (asserted). */
 void map_insert(struct map *m, struct map_node *node);

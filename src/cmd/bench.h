@@ -12,7 +12,8 @@
 
 #include <stdatomic.h>
 
-/* The directory for the data: the one given, or a fresh one below the working directory, removed at the end. */
+/* The directory for the data: the one given, or a fresh one below the working directory, removed at
+ * the end. */
 struct bench_directory {
     char path[512];
     bool is_ours;
@@ -21,11 +22,12 @@ struct bench_directory {
 bool bench_directory_open(struct bench_directory *d, const char *given);
 void bench_directory_close(struct bench_directory *d);
 
-/* Bytes of all files below path, really allocated; without those below a directory called `except`. */
+/* Bytes allocated for all files below path, without those whose path contains `except`. */
 uint64_t bench_disk_bytes(const char *path, const char *except);
 /* Resident memory of this process now. */
 uint64_t bench_rss_bytes(void);
-/* write + fdatasync of 4 KiB in path, some hundred times, in microseconds: what the disk itself can do. */
+/* write + fdatasync of 4 KiB in path, some hundred times, in microseconds: what the disk itself can
+ * do. */
 void bench_probe_fsync(const char *path, struct histogram *out);
 
 /* ---- the load: instances "b-<number>" of "bench", so many steps each, so many at once ---- */
@@ -65,8 +67,8 @@ void bench_on_engine(struct engine *engine, void (*fn)(void *user), void *user);
 /* Waits until everything finished is in the archive. */
 void bench_wait_archived(struct engine *engine);
 
-/* The next event of strings that says what to do: -1 for ExecutionStarted, else the task or timer that has ended;
- * INT32_MIN when there is none. */
+/* The next event of strings that says what to do: -1 for ExecutionStarted, else the task or timer
+ * that has ended; INT32_MIN when there is none. */
 int32_t bench_progress(struct bytes fresh);
 
 void bench_sleep_ms(int64_t ms);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * norn bench engine: orchestrations of no-op steps through the embedded engine, every acknowledgement after
- * fdatasync.
+ * norn bench engine: orchestrations of no-op steps through the embedded engine, every
+ * acknowledgement after fdatasync.
  */
 #include "cmd/bench.h"
 #include "cmd/command.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The load of the engine benchmarks: orchestrations of no-op steps, a fixed number at once. Everything but the
- * first starts happens on the engine's thread, in answers: a completion that is durable starts the next one.
+ * The load of the engine benchmarks: orchestrations of no-op steps, a fixed number at once.
+ * Everything but the first starts happens on the engine's thread, in answers: a completion that is
+ * durable starts the next one.
  */
 #include "cmd/bench.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * norn bench restart: a child process runs the load until enough is finished and is killed with -9 in the middle of it;
- * then the time to open its data directory is measured, and that everything under way goes on.
+ * norn bench restart: a child process runs the load until enough is finished and is killed with -9
+ * in the middle of it; then the time to open its data directory is measured, and that everything
+ * under way goes on.
  */
 #include "cmd/bench.h"
 #include "cmd/command.h"

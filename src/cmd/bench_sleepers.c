@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * norn bench sleepers: puts many instances to sleep on timers that are all due at the same moment, so that they leave
- * memory for the archive; restarts; and measures how long it takes to wake and finish them all.
+ * norn bench sleepers: puts many instances to sleep on timers that are all due at the same moment,
+ * so that they leave memory for the archive; restarts; and measures how long it takes to wake and
+ * finish them all.
  */
 #include "cmd/bench.h"
 #include "cmd/command.h"
@@ -260,7 +261,7 @@ int bench_sleepers_run(const struct command *command, int argc, char **argv)
     if (!bench_directory_open(&directory, s.data)) return EXIT_CODE_FAILED;
     mem_init(&s.mem, SIZE_MAX);
     list_init(&s.pool);
-    s.due_ns = clock_wall_ns() + (int64_t)(s.count / s.per_s + 20) * NS_PER_S;
+    s.due_ns = clock_wall_ns() + (int64_t)(s.count / s.per_s + 5) * NS_PER_S;
     bool is_done =
         sleep_phase(&s, directory.path, &figures) && wake_phase(&s, directory.path, &figures);
     if (is_done) report(&s, &figures);

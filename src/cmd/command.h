@@ -41,8 +41,8 @@ struct command {
 /* NULL at the end. */
 extern const struct command commands[];
 
-/* Reads argv into the specs. False, and a message with what to do, on wrong words; also after printing the help
- * for --help (then *exit_code is EXIT_CODE_OK). */
+/* Reads argv into the specs. False, and a message with what to do, on wrong words; also after
+ * printing the help for --help (then *exit_code is EXIT_CODE_OK). */
 bool options_read(const struct command *command, const struct option_spec *specs, size_t specs_n,
                   int argc, char **argv, int *exit_code);
 

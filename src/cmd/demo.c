@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * norn demo: the hello sequence, an orchestration of three activities, in an embedded engine, with its history as it is
- * stored. Run it twice: the second run finds the first one's instance still there.
+ * norn demo: the hello sequence, an orchestration of three activities, in an embedded engine, with
+ * its history as it is stored. Run it twice: the second run finds the first one's instance still
+ * there.
  */
 #include "cmd/command.h"
 #include "cmd/local_worker.h"

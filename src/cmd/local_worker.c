@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See local_worker.h. Every piece of work is a `struct errand`: a request with room for what it borrows. They are
- * made and given back on the engine's thread alone (one shard), so their pool needs no lock.
+ * See local_worker.h. Every piece of work is a `struct errand`: a request with room for what it
+ * borrows. They are made and given back on the engine's thread alone (one shard), so their pool
+ * needs no lock.
  */
 #include "cmd/local_worker.h"
 
@@ -53,7 +54,7 @@ static void errand_done(struct request *request)
     list_push_front(&w->pool, &errand->node);
 }
 
-/* The queue of the engine is longer than all credit: a post can only fail when the engine closes. */
+/* The engine's queue is longer than all credit: a post can only fail when the engine closes. */
 static void errand_post(struct errand *errand)
 {
     if (!engine_post(errand->worker->engine, &errand->request)) errand_done(&errand->request);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A worker inside the process, for the demonstration and the benchmarks: orchestrator turns run at once on the
- * engine's thread (they only decide), activities on a thread of their own, as in the C library.
+ * A worker inside the process, for the demonstration and the benchmarks: orchestrator turns run at
+ * once on the engine's thread (they only decide), activities on a thread of their own, as in the C
+ * library.
  */
 #ifndef CMD_LOCAL_WORKER_H
 #define CMD_LOCAL_WORKER_H
@@ -19,7 +20,8 @@ struct local_turn {
 
 struct local_program {
     struct bytes hub;
-    /* Fills in the actions. What they point to must outlive the turn: static, in the work, or the user's. */
+    /* Fills in the actions. What they point to must outlive the turn: static, in the work, or the
+     * user's. */
     void (*turn)(void *user, const struct effect_work *work, struct local_turn *turn);
     /* The result; NULL = echo the input. On the worker's thread. */
     struct maybe (*task)(void *user, struct bytes name, struct maybe input);
@@ -31,7 +33,7 @@ struct local_program {
 /* Attaches to the engine. E_NOMEM, E_UNAVAILABLE. program is copied. */
 enum status local_worker_open(struct engine *engine, const struct local_program *program,
                               struct local_worker **out);
-/* Detaches: before engine_close(). What it has been given and not answered is answered by nobody. */
+/* Detaches: before engine_close(). What it was given and did not answer, nobody answers. */
 void local_worker_close(struct local_worker *w);
 /* After engine_close(): until then the engine may still answer its requests. */
 void local_worker_free(struct local_worker *w);

@@ -8,7 +8,7 @@
 #include "host/state.h"
 
 #define RELEASES_N_MAX                                                                             \
-    64u                 /* batches without records that one turn releases; the next one goes on */
+    64u /* batches without records that one turn releases; the next one goes on */
 #define CACHE_LINE_SIZE 64
 #define DAMAGE_SIZE 400 /* as promised in host.h */
 
@@ -225,8 +225,8 @@ bool host_post(struct host *h, struct request *request)
 
 /* ---- the turn ---- */
 
-/* With thousands of instances in flight each step would wait for memory a dozen times: the next request's
- * instance, and the request after it, are fetched while this one is being stepped. */
+/* With thousands of instances in flight each step would wait for memory a dozen times: the next
+ * request's instance, and the request after it, are fetched while this one is being stepped. */
 static void look_ahead(const struct host *h)
 {
     struct list *next = list_first(&h->taken);

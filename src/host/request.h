@@ -72,8 +72,9 @@ struct request_query {
 };
 #define QUERY_LIMIT_MAX 1000u
 
-/* In the order of use: what every request touches stands together at the front, long texts and lists at the
- * end. Thousands are in flight at once, and each cache line of each costs a visit to memory. */
+/* In the order of use: what every request touches stands together at the front, long texts and
+ * lists at the end. Thousands are in flight at once, and each cache line of each costs a visit to
+ * memory. */
 struct request {
     struct list node; /* the host's, while it has the request */
     request_done_fn *done;

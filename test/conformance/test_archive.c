@@ -33,10 +33,7 @@ struct backend {
 
 /* ---- the backends ---- */
 
-static void prepare_mem(struct place *p)
-{
-    EXPECT_STATUS(OK, store_mem_new(&p->mem, &p->store));
-}
+static void prepare_mem(struct place *p) { EXPECT_STATUS(OK, store_mem_new(&p->mem, &p->store)); }
 
 static enum status open_mem(struct place *p, struct archive **out)
 {
@@ -162,9 +159,9 @@ static void remove_one(struct archive *a, const char *id)
     uint64_t lsn;
     EXPECT_STATUS(OK, archive_applied_lsn(a, &lsn));
     struct archive_key key = {text("hub"), text(id)};
-    EXPECT_STATUS(OK, archive_apply(a, &(struct archive_batch){.removes = &key,
-                                                               .removes_n = 1,
-                                                               .applied_lsn = lsn + 1}));
+    EXPECT_STATUS(OK,
+                  archive_apply(a, &(struct archive_batch){
+                                       .removes = &key, .removes_n = 1, .applied_lsn = lsn + 1}));
 }
 
 /* ---- what an archive tells, as text ---- */
@@ -221,8 +218,7 @@ static const char *ids_of(struct archive *a, struct archive_query query)
 
 static enum status add_partition(void *user, const struct archive_partition *partition)
 {
-    add_text(user, "partition %" PRIu32 " %.*s\n", partition->partition,
-             TEXT_OF(partition->state));
+    add_text(user, "partition %" PRIu32 " %.*s\n", partition->partition, TEXT_OF(partition->state));
     return OK;
 }
 
@@ -282,8 +278,8 @@ static void empty_body(struct place *p)
     EXPECT_STATUS(OK, archive_applied_lsn(a, &lsn));
     EXPECT_EQ(0, lsn);
     EXPECT_TEXT("", ids_of(a, (struct archive_query){0}));
-    EXPECT_STATUS(E_NOT_FOUND, archive_get(a, (struct archive_key){text("hub"), text("x")}, true,
-                                           &arena, &row));
+    EXPECT_STATUS(E_NOT_FOUND,
+                  archive_get(a, (struct archive_key){text("hub"), text("x")}, true, &arena, &row));
     EXPECT_STATUS(OK, archive_stats(a, &stats));
     EXPECT_EQ(0, stats.rows);
     archive_close(a);
@@ -415,8 +411,7 @@ static void batch_body(struct place *p)
     struct buffer out;
     buffer_init(&out, mem_process());
     EXPECT_STATUS(OK, archive_partitions(a, add_partition, &out));
-    EXPECT_BYTES(BYTES_LITERAL("partition 1 one\npartition 3 THREE and more\n"),
-                 buffer_view(&out));
+    EXPECT_BYTES(BYTES_LITERAL("partition 1 one\npartition 3 THREE and more\n"), buffer_view(&out));
     buffer_release(&out);
     archive_close(a);
 }
@@ -652,8 +647,10 @@ static void apply_random(struct rng *rng, uint64_t lsn, struct archive *a, struc
         bool is_twice = false;
         for (size_t k = 0; k < i; k++) is_twice = is_twice || strcmp(ids[i], ids[k]) == 0;
         if (is_twice) continue; /* no key twice in a batch */
-        if (i < 4) puts[puts_n++] = (struct archive_put){.row = row, .is_new = false};
-        else removes[removes_n++] = (struct archive_key){row.hub, row.id};
+        if (i < 4)
+            puts[puts_n++] = (struct archive_put){.row = row, .is_new = false};
+        else
+            removes[removes_n++] = (struct archive_key){row.hub, row.id};
     }
     struct archive_partition partition = {(uint32_t)rng_below(rng, 3), text(ids[0])};
     struct archive_batch batch = {.puts = puts,
@@ -728,11 +725,8 @@ static void memory_body(struct place *p)
         puts[i] = (struct archive_put){.row = sleeping(ids[i], (int64_t)i, 5), .is_new = true};
     }
     struct archive_partition partition = {1, text("state")};
-    struct archive_batch batch = {.puts = puts,
-                                  .puts_n = 30,
-                                  .partitions = &partition,
-                                  .partitions_n = 1,
-                                  .applied_lsn = 9};
+    struct archive_batch batch = {
+        .puts = puts, .puts_n = 30, .partitions = &partition, .partitions_n = 1, .applied_lsn = 9};
     enum status status = E_NOMEM;
     for (uint64_t n = 1; status != OK; n++) {
         EXPECT(n < 10000);
@@ -791,9 +785,8 @@ static void put_pair(struct archive *a, uint64_t version, bool is_new)
 {
     struct archive_put puts[] = {{sleeping("a", 1, 1), is_new}, {sleeping("b", 2, 2), is_new}};
     puts[0].row.version = puts[1].row.version = version;
-    EXPECT_STATUS(OK, archive_apply(a, &(struct archive_batch){.puts = puts,
-                                                               .puts_n = 2,
-                                                               .applied_lsn = version}));
+    EXPECT_STATUS(OK, archive_apply(a, &(struct archive_batch){
+                                           .puts = puts, .puts_n = 2, .applied_lsn = version}));
 }
 
 static void threads_body(struct place *p)

@@ -112,11 +112,11 @@ static void print_counters(const struct world *w)
     }
     struct host_stats last;
     host_stats(w->nodes[0]->host, &last);
-    printf(
-        "\nmemory=%llu evicted=%llu loaded=%llu stale_answers=%llu late_answers=%llu duplicate_messages=%llu\n",
-        (unsigned long long)last.mem_used, (unsigned long long)evicted, (unsigned long long)loaded,
-        (unsigned long long)core.stale_answers, (unsigned long long)core.late_answers,
-        (unsigned long long)core.duplicate_messages);
+    printf("\nmemory=%llu evicted=%llu loaded=%llu stale_answers=%llu late_answers=%llu "
+           "duplicate_messages=%llu\n",
+           (unsigned long long)last.mem_used, (unsigned long long)evicted,
+           (unsigned long long)loaded, (unsigned long long)core.stale_answers,
+           (unsigned long long)core.late_answers, (unsigned long long)core.duplicate_messages);
 }
 
 struct total {

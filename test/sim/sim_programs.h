@@ -68,10 +68,9 @@ struct expectation program_expect(enum program program, struct bytes input, stru
 struct turn {
     struct bytes name;
     struct bytes instance_id;
-    struct bytes past;  /* strings of events */
-    struct bytes fresh; /* strings of events */
-    int32_t
-        scheduled_upto; /* actions up to this id were answered before, though past may not show it */
+    struct bytes past;      /* strings of events */
+    struct bytes fresh;     /* strings of events */
+    int32_t scheduled_upto; /* actions up to this id were answered, though past may not show it */
 };
 struct turn_result {
     struct orchestrator_answer answer;

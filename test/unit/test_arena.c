@@ -72,7 +72,8 @@ TEST(chunks_double)
     mem_release(&mem);
 }
 
-/* A batch arena is reset thousands of times a second: its chunks must serve again, the largest first. */
+/* A batch arena is reset thousands of times a second: its chunks must serve again, the largest
+ * first. */
 TEST(reset_keeps_the_chunks)
 {
     struct mem mem;

@@ -18,7 +18,8 @@ TEST(a_sentence_is_appended)
     buffer_release(&b);
 }
 
-__attribute__((format(printf, 2, 3))) static char *formatted(struct arena *a, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static char *formatted(struct arena *a, const char *format,
+                                                             ...)
 {
     va_list arguments;
 
