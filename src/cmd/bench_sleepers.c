@@ -14,7 +14,7 @@
 struct sleepers {
     struct engine *engine;
     uint64_t count;
-    uint64_t per_s; /* how fast they are expected to fall asleep */
+    uint64_t due_s; /* after the start */
     int64_t due_ns; /* wall clock */
     const char *data;
     bool as_json;
@@ -229,7 +229,7 @@ static bool wake_phase(struct sleepers *s, const char *path, struct figures *f)
 
 int bench_sleepers_run(const struct command *command, int argc, char **argv)
 {
-    struct sleepers s = {.count = 1000000, .per_s = 8000};
+    struct sleepers s = {.count = 1000000};
     const struct option_spec specs[] = {
         {.name = "count",
          .value = "N",
@@ -238,12 +238,11 @@ int bench_sleepers_run(const struct command *command, int argc, char **argv)
          .number = &s.count,
          .least = 1,
          .most = 100000000},
-        {.name = "per-second",
-         .value = "N",
-         .help = "how many are expected to fall asleep per second: sets "
-                 "when they are due",
-         .text = "8000",
-         .number = &s.per_s,
+        {.name = "due",
+         .value = "SECONDS",
+         .help = "when all are due, after the start",
+         .text = "COUNT / 8000 + 65",
+         .number = &s.due_s,
          .least = 1,
          .most = 1000000},
         {.name = "data",
@@ -261,7 +260,9 @@ int bench_sleepers_run(const struct command *command, int argc, char **argv)
     if (!bench_directory_open(&directory, s.data)) return EXIT_CODE_FAILED;
     mem_init(&s.mem, SIZE_MAX);
     list_init(&s.pool);
-    s.due_ns = clock_wall_ns() + (int64_t)(s.count / s.per_s + 5) * NS_PER_S;
+    /* what is due within a minute stays in memory: all must sleep before that */
+    if (s.due_s == 0) s.due_s = s.count / 8000 + 65;
+    s.due_ns = clock_wall_ns() + (int64_t)s.due_s * NS_PER_S;
     bool is_done =
         sleep_phase(&s, directory.path, &figures) && wake_phase(&s, directory.path, &figures);
     if (is_done) report(&s, &figures);

@@ -21,6 +21,10 @@ struct errand {
     struct buffer storage; /* key, event, payloads that the request borrows */
 };
 
+/* How much it has at once, and how much of that comes back together. */
+#define CREDIT_N 16384u
+#define CREDIT_BACK_N 1024u
+
 struct local_worker {
     struct engine *engine;
     struct local_program program;
@@ -28,6 +32,10 @@ struct local_worker {
     struct mem mem;      /* of the engine's thread */
     struct mem task_mem; /* of the worker's own thread */
     struct list pool;
+    struct request credit; /* gives credit back */
+    bool is_crediting;
+    uint32_t turns_back; /* answered since */
+    uint32_t tasks_back;
     struct queue tasks;
     pthread_t thread;
 };
@@ -43,10 +51,37 @@ static struct errand *errand_take(struct local_worker *w)
     return errand;
 }
 
+static void credit_done(struct request *request);
+
+static void give_credit_back(struct local_worker *w)
+{
+    if (w->is_crediting || w->turns_back + w->tasks_back < CREDIT_BACK_N) return;
+    w->credit = (struct request){.kind = REQUEST_WORKER_CREDIT, .done = credit_done, .user = w};
+    w->credit.worker.worker = &w->worker;
+    w->credit.worker.turns = w->turns_back;
+    w->credit.worker.tasks = w->tasks_back;
+    if (!engine_post(w->engine, &w->credit)) return; /* with the next errand */
+    w->is_crediting = true;
+    w->turns_back = 0;
+    w->tasks_back = 0;
+}
+
+static void credit_done(struct request *request)
+{
+    struct local_worker *w = request->user;
+    w->is_crediting = false;
+    give_credit_back(w);
+}
+
 static void errand_done(struct request *request)
 {
     struct errand *errand = container_of(request, struct errand, request);
     struct local_worker *w = errand->worker;
+    if (request->kind == REQUEST_TURN_DONE)
+        w->turns_back++;
+    else
+        w->tasks_back++;
+    give_credit_back(w);
     if (errand->is_last && w->program.finished != NULL) {
         w->program.finished(w->program.user, request->key);
     }
@@ -164,8 +199,8 @@ enum status local_worker_open(struct engine *engine, const struct local_program 
         .hub = program->hub,
         .deliver = deliver,
         .user = w,
-        .turns_credit = UINT32_MAX / 2,
-        .tasks_credit = UINT32_MAX / 2,
+        .turns_credit = CREDIT_N,
+        .tasks_credit = CREDIT_N,
     };
     struct request attach = {.kind = REQUEST_WORKER_ATTACH};
     attach.worker.worker = &w->worker;

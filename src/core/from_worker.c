@@ -8,6 +8,8 @@
 #include "core/limits.h"
 #include "core/state.h"
 
+#include "base/planted.h"
+
 /* ---- take ---- */
 
 static struct effect_work *work_new(struct core *c, enum work_kind kind, const struct instance *i)
@@ -149,8 +151,10 @@ static void stale(struct core *c)
 static bool turn_matches(const struct instance *i, const struct work_ref *ref)
 {
     const struct core *c = i->core;
-    if (instance_is_terminal(i) || i->is_poisoned || i->is_suspended) return false;
+    bool is_held = i->is_suspended && !planted("suspended_goes_on");
+    if (instance_is_terminal(i) || i->is_poisoned || is_held) return false;
     if (memcmp(ref->execution_id, i->execution_id, EXECUTION_ID_SIZE) != 0) return false;
+    if (planted("skip_base_check")) return i->is_leased && ref->inbox_n <= i->inbox.n;
     if (ref->base != i->turns || ref->attempt != i->failures) return false;
     if (ref->inbox_n > i->inbox.n) return false;
     return i->is_leased ? ref->epoch == c->options.epoch : ref->epoch < c->options.epoch;
@@ -327,6 +331,7 @@ static struct bytes carried_events(struct core *c, struct bytes carryover)
     struct reader r = reader_make(carryover);
     struct bytes one;
     buffer_clear(&c->events);
+    if (planted("drop_carried_event")) (void)strings_next(&r, &one);
     while (strings_next(&r, &one)) {
         struct event_head head;
         if (event_head_decode(one, &head) != OK || head.kind != EVENT_EVENT_RAISED) continue;
@@ -419,6 +424,7 @@ void on_worker_turn_done(struct core *c, const struct input *in)
 static bool task_matches(const struct item *item, const struct work_ref *ref)
 {
     uint32_t epoch = item->instance->core->options.epoch;
+    if (planted("skip_attempt_check")) return item->state != TASK_STATE_PARKED;
     if (ref->attempt != item->failures || item->state == TASK_STATE_PARKED) return false;
     return item->state == TASK_STATE_LEASED ? ref->epoch == epoch : ref->epoch < epoch;
 }

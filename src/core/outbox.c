@@ -7,6 +7,7 @@
 #include "core/state.h"
 
 #include "base/mem.h"
+#include "base/planted.h"
 
 /* As in every layer that places instances: see partition_of(). */
 static uint32_t partition_for(const struct core *c, struct bytes key)
@@ -159,8 +160,9 @@ void outbox_snapshot(const struct core *c, struct buffer *out)
         for (const struct letter *l = peer->first; l != NULL; l = l->next) n++;
         buffer_varint(out, peer->sent_seq);
         buffer_varint(out, peer->received_seq);
+        if (planted("lose_outbox")) n = 0;
         buffer_varint(out, n);
-        for (const struct letter *l = peer->first; l != NULL; l = l->next) {
+        for (const struct letter *l = peer->first; n > 0 && l != NULL; l = l->next) {
             buffer_varint(out, l->seq);
             buffer_u8(out, (uint8_t)l->kind);
             buffer_bytes(out, l->target);

@@ -6,6 +6,7 @@
 #include "core/state.h"
 
 #include "base/mem.h"
+#include "base/planted.h"
 
 void queue_key(struct buffer *out, enum work_kind kind, struct bytes hub, struct bytes name,
                struct bytes version)
@@ -131,7 +132,8 @@ void queue_remove_turn(struct instance *i)
 /* A turn is offered when there is something new, nothing forbids it, and nobody has it. */
 static bool turn_is_wanted(const struct instance *i)
 {
-    if (instance_is_terminal(i) || i->is_purged || i->is_suspended || i->is_poisoned) return false;
+    bool is_held = i->is_suspended && !planted("suspended_goes_on");
+    if (instance_is_terminal(i) || i->is_purged || is_held || i->is_poisoned) return false;
     if (i->inbox.n == 0 && !i->needs_turn) return false;
     return !i->is_leased;
 }

@@ -12,6 +12,8 @@
 #include "core/limits.h"
 #include "core/state.h"
 
+#include "base/planted.h"
+
 const struct policy policy_default = {
     .first_threshold = 19,
     .second_threshold = 19,
@@ -83,10 +85,11 @@ void supervise(struct item *item, const char *type, struct bytes why, bool is_fi
     };
     memcpy(record.execution_id, item->execution_id, EXECUTION_ID_SIZE);
 
+    uint32_t last = policy->second_threshold + (planted("ladder_off_by_one") ? 1u : 0u);
     if (!is_final && failures <= policy->first_threshold) {
         record.next = TASK_NEXT_RETRY;
         record.retry_at_ms = now_ms(c) + delay_ms(policy, failures);
-    } else if (!is_final && failures <= policy->second_threshold) {
+    } else if (!is_final && failures <= last) {
         record.next = TASK_NEXT_EXTENDED;
         record.retry_at_ms = now_ms(c) + policy->extended_ms;
     } else if (policy->last_resort == RESORT_PARK && !item->is_detached) {

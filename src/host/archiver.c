@@ -6,6 +6,7 @@
 #include "host/archiver.h"
 
 #include "base/log.h"
+#include "base/planted.h"
 #include "host/rows.h"
 #include "host/state.h"
 
@@ -134,6 +135,7 @@ static bool add_entry(struct host *h, uint32_t index, struct bytes key, bool is_
     if (entry.key.len != key.len) return false;
     a->entries[a->entries_n++] = entry;
     if (view.is_purged) {
+        if (planted("purge_in_memory")) return true;
         a->removes[a->batch.removes_n++] =
             (struct archive_key){key_hub(entry.key), key_id(entry.key)};
         return true;
@@ -172,7 +174,7 @@ static bool pick_of_core(struct host *h, uint32_t index, uint64_t upto_lsn, size
             if (!add_entry(h, index, keys[i], is_tight)) return false;
         }
         if (n < PICK_N) return true;
-        idle_n = 0; /* they were looked at */
+        idle_n = idle_n > PICK_N ? idle_n - PICK_N : 0; /* so many were looked at */
     }
     return true;
 }
@@ -260,6 +262,7 @@ static void build(struct host *h)
         host_fatal(h, E_NOMEM, "there is no memory to archive what has finished");
         return;
     }
+    a->was_full = is_round_full(a);
     a->batch.applied_lsn = applied_after(h);
     a->needs_lsn = commit_newest_lsn(h);
     uint64_t gain = a->batch.applied_lsn - h->lsn_applied;
@@ -313,7 +316,8 @@ static void finish_entry(struct host *h, const struct round_entry *entry)
     struct instance_view view;
 
     if (entry->is_purged && entry->had_row) filter_remove(&h->filter, entry->hash);
-    if (!entry->is_purged && !entry->had_row) filter_add(&h->filter, entry->hash);
+    bool is_noted = !planted("no_filter");
+    if (!entry->is_purged && !entry->had_row && is_noted) filter_add(&h->filter, entry->hash);
     struct candidate *kept = NULL;
     if (h->loader.job.query != NULL && core_view(c, entry->key, &view))
         kept = queries_keep(h, &view);
@@ -420,7 +424,7 @@ static bool is_time(const struct host *h)
 {
     const struct archiver *a = &h->archiver;
 
-    if (h->is_stopping || h->now_ns >= a->next_ns) return true;
+    if (h->is_stopping || a->was_full || h->now_ns >= a->next_ns) return true;
     return finished_n(h) >= h->options.archive_batch_n;
 }
 
@@ -444,7 +448,7 @@ void archiver_turn(struct host *h)
 
     if (a->state == ROUND_IDLE) begin_round(h);
     if (a->state == ROUND_BUILT && !h->is_dead && !a->is_given_up &&
-        h->lsn_durable >= a->needs_lsn && h->now_ns >= a->retry_ns) {
+        (h->lsn_durable >= a->needs_lsn || planted("archive_ahead")) && h->now_ns >= a->retry_ns) {
         a->state = ROUND_RUNNING;
         h->env->ops->submit(h->env, LANE_ARCHIVE, &a->job);
     }

@@ -7,6 +7,7 @@
 #include "host/state.h"
 
 #include "base/log.h"
+#include "base/planted.h"
 
 #define DISK_FULL_RETRY_NS (200 * NS_PER_MS)
 
@@ -203,6 +204,7 @@ bool commit_turn(struct host *h)
     }
     batch_reset(h->open, b->lsn + 1);
     batch_seal(b);
+    if (planted("ack_before_durable")) release_replies(&b->replies);
     c->batch = b;
     c->frame = (struct journal_frame){
         .lsn = b->lsn,

@@ -449,11 +449,12 @@ static const char *block_head_damage(const struct block_head *head, uint64_t off
 {
     uint64_t body_size = (uint64_t)head->table_size + head->packed_size;
 
-    assert(size >= sizeof *head);
+    assert(size >= offset);
     if (offset < BLOB_SEGMENT_HEAD_SIZE || head->magic != BLOCK_MAGIC)
         return "no block begins here";
     if (head->raw_size == 0 || head->raw_size > BLOB_SIZE_MAX) return "the size cannot be";
-    if (size < offset || size - offset < sizeof *head + body_size)
+    if (head->table_size == 0 || head->packed_size == 0) return "the block is empty";
+    if (size - offset < sizeof *head + body_size)
         return "the block ends behind the end of the file";
     return NULL;
 }
@@ -468,8 +469,10 @@ enum status blob_reader_block(struct blob_reader *r, uint64_t segment, uint64_t 
     size_t got = 0;
 
     enum status status = reader_file(r, segment, &file);
-    if (status == OK) status = io->ops->read(io, file, offset, &head, sizeof head, &got);
     if (status == OK) status = io->ops->size(io, file, &size);
+    /* A row may claim any offset, even one that the system refuses to read at. */
+    if (status == OK && offset < size)
+        status = io->ops->read(io, file, offset, &head, sizeof head, &got);
     if (status != OK) return status;
     if (got < sizeof head)
         return segment_damaged(r->directory, segment, offset, "the file ends before this block");
@@ -561,7 +564,10 @@ enum status blob_reader_get(struct blob_reader *r, const struct blob_place *plac
         *out = BYTES_NONE;
         return OK;
     }
-    if (place->segment == 0) return E_CORRUPT;
+    if (place->segment == 0) {
+        log_error("archive: %s: a row refers to a snapshot in no segment", r->directory);
+        return E_CORRUPT;
+    }
     bool is_hit;
     struct blob_reader_block *slot = reader_slot(r, place->segment, place->block, &is_hit);
     if (!is_hit) {

@@ -10,10 +10,13 @@
 #include "base/log.h"
 #include "store/io.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 #define DATABASE_NAME "archive.db"
 #define DATABASE_PATH_SIZE 4096
+#define DATABASE_HEAD_WRITE_VERSION 18 /* offset in SQLite's file format */
+#define DATABASE_WRITE_VERSION_MAX 2   /* WAL */
 #define SCRATCH_CHUNK_SIZE ((size_t)64 << 10)
 
 #define TEXT_OF(x) #x
@@ -52,14 +55,37 @@ struct archive_sqlite *archive_sqlite_of(struct archive *a)
     return container_of(a, struct archive_sqlite, archive);
 }
 
+bool archive_place_at(struct db *db, int statement, int column, struct blob_place *out)
+{
+    sqlite3_stmt *prepared = db->statements[statement];
+    int64_t segment = sqlite3_column_int64(prepared, column);
+    int64_t block = sqlite3_column_int64(prepared, column + 1);
+    int64_t offset = sqlite3_column_int64(prepared, column + 2);
+    int64_t length = sqlite3_column_int64(prepared, column + 3);
+
+    assert(column + 4 <= sqlite3_column_count(prepared));
+    if (segment < 0 || block < 0 || offset < 0 || length < 0) return false;
+    if (offset > (int64_t)BLOB_SIZE_MAX || length > (int64_t)BLOB_SIZE_MAX) return false;
+    if ((segment > 0) != (length > 0)) return false;
+    *out = (struct blob_place){
+        .segment = (uint64_t)segment,
+        .block = (uint64_t)block,
+        .offset = (uint32_t)offset,
+        .length = (uint32_t)length,
+    };
+    return true;
+}
+
 static enum status sqlite_applied_lsn(struct archive *a, uint64_t *out)
 {
     struct db *db = &archive_sqlite_of(a)->reader.db;
     enum db_row row;
 
     enum status status = db_step(db, READER_LSN, &row);
-    if (status == OK && row == DB_DONE) status = E_CORRUPT;
-    if (status == OK) *out = (uint64_t)sqlite3_column_int64(db->statements[READER_LSN], 0);
+    int64_t lsn = -1;
+    if (status == OK && row == DB_ROW) lsn = sqlite3_column_int64(db->statements[READER_LSN], 0);
+    if (status == OK && lsn < 0) status = db_damaged(db, "table meta: there is no applied_lsn");
+    if (status == OK) *out = (uint64_t)lsn;
     db_reset(db, READER_LSN);
     return status;
 }
@@ -73,8 +99,13 @@ static enum status sqlite_partitions(struct archive *a, archive_partition_fn *fn
 
     assert(fn != NULL);
     while ((status = db_step(db, READER_PARTITIONS, &row)) == OK && row == DB_ROW) {
+        int64_t number = sqlite3_column_int64(statement, 0);
+        if (number < 0 || number > UINT32_MAX) {
+            status = db_damaged(db, "table partitions: there is no partition %" PRId64, number);
+            break;
+        }
         struct archive_partition partition = {
-            .partition = (uint32_t)sqlite3_column_int64(statement, 0),
+            .partition = (uint32_t)number,
             .state = db_bytes(db, READER_PARTITIONS, 1),
         };
         status = fn(user, &partition);
@@ -106,13 +137,18 @@ static enum status sqlite_stats(struct archive *a, struct archive_stats *out)
     enum db_row row;
 
     enum status status = db_step(db, READER_STATS, &row);
-    assert(status != OK || row == DB_ROW);
+    assert(status != OK || row == DB_ROW); /* a SELECT without FROM */
+    int64_t values[4] = {0};
+    for (int i = 0; status == OK && i < 4; i++) {
+        values[i] = sqlite3_column_int64(statement, i);
+        if (values[i] < 0) status = db_damaged(db, "table meta or segments: a count is negative");
+    }
     if (status == OK) {
         struct archive_stats stats = {
-            .rows = (uint64_t)sqlite3_column_int64(statement, 0),
-            .rows_terminal = (uint64_t)sqlite3_column_int64(statement, 1),
-            .blob_bytes = (uint64_t)sqlite3_column_int64(statement, 2),
-            .blob_live = (uint64_t)sqlite3_column_int64(statement, 3),
+            .rows = (uint64_t)values[0],
+            .rows_terminal = (uint64_t)values[1],
+            .blob_bytes = (uint64_t)values[2],
+            .blob_live = (uint64_t)values[3],
         };
         stats.bytes = stats.blob_bytes + size_of_file(db, SQLITE_FCNTL_FILE_POINTER) +
                       size_of_file(db, SQLITE_FCNTL_JOURNAL_POINTER);
@@ -199,28 +235,40 @@ static enum status expect_wal(struct db *db)
     return E_IO;
 }
 
+#define META_SQL(key) "SELECT value FROM meta WHERE key = '" key "'"
+
+/* A number that we go on counting from. */
+static enum status load_count(struct db *db, const char *sql, uint64_t *out)
+{
+    int64_t value = -1;
+
+    assert(sql != NULL);
+    enum status status = db_integer(db, sql, -1, &value);
+    if (status != OK) return status;
+    if (value < 0 || value > ARCHIVE_NUMBER_MAX)
+        return db_damaged(db, "table meta: %" PRId64 " is the answer to %s", value, sql);
+    *out = (uint64_t)value;
+    return OK;
+}
+
 static enum status load_counts(struct archive_writer *w)
 {
-    int64_t lsn = 0, rows = 0, terminal = 0, recent = 0;
+    struct db *db = &w->db;
+    struct archive_counts *counts = &w->counts;
 
-    enum status status =
-        db_integer(&w->db, "SELECT value FROM meta WHERE key = 'applied_lsn'", -1, &lsn);
+    assert(counts->seq_last == 0);
+    enum status status = load_count(db, META_SQL("applied_lsn"), &counts->applied_lsn);
+    if (status == OK) status = load_count(db, META_SQL("rows"), &counts->rows);
+    if (status == OK) status = load_count(db, META_SQL("rows_terminal"), &counts->rows_terminal);
     if (status == OK)
-        status = db_integer(&w->db, "SELECT value FROM meta WHERE key = 'rows'", -1, &rows);
+        status = load_count(db, "SELECT count(*) FROM keys_recent", &counts->keys_recent);
     if (status == OK)
-        status =
-            db_integer(&w->db, "SELECT value FROM meta WHERE key = 'rows_terminal'", -1, &terminal);
-    if (status == OK) status = db_integer(&w->db, "SELECT count(*) FROM keys_recent", 0, &recent);
-    if (status == OK)
-        status = db_integer(&w->db, "SELECT max(seq) FROM instances", 0, &w->counts.seq_last);
+        status = db_integer(db, "SELECT max(seq) FROM instances", 0, &counts->seq_last);
     if (status != OK) return status;
-    if (lsn < 0 || rows < 0 || terminal < 0 || terminal > rows || w->counts.seq_last < 0)
-        return E_CORRUPT;
-    assert(recent >= 0);
-    w->counts.applied_lsn = (uint64_t)lsn;
-    w->counts.rows = (uint64_t)rows;
-    w->counts.rows_terminal = (uint64_t)terminal;
-    w->counts.keys_recent = (uint64_t)recent;
+    if (counts->rows_terminal > counts->rows)
+        return db_damaged(db, "table meta: rows_terminal is larger than rows");
+    if (counts->seq_last < 0 || counts->seq_last > ARCHIVE_NUMBER_MAX)
+        return db_damaged(db, "table instances: the last row is %" PRId64, counts->seq_last);
     return OK;
 }
 
@@ -257,6 +305,23 @@ static enum status open_reader(struct archive_sqlite *s, const char *path)
     return status;
 }
 
+/* SQLite does not write to a file with a newer write version, and answers as if permission were
+ * missing: a damaged byte must not look like that. All else in the head it checks itself. */
+static enum status check_head(struct archive_sqlite *s, const char *path, struct io_file *file)
+{
+    uint8_t head[DATABASE_HEAD_WRITE_VERSION + 1];
+    size_t got = 0;
+
+    enum status status = s->io->ops->read(s->io, file, 0, head, sizeof head, &got);
+    if (status != OK) return status;
+    assert(got <= sizeof head);
+    if (got < sizeof head) return OK; /* nothing is in it yet, or SQLite will say what is wrong */
+    if (head[DATABASE_HEAD_WRITE_VERSION] <= DATABASE_WRITE_VERSION_MAX) return OK;
+    log_error("archive: %s, offset %d: the write version of SQLite cannot be %d", path,
+              DATABASE_HEAD_WRITE_VERSION, head[DATABASE_HEAD_WRITE_VERSION]);
+    return E_CORRUPT;
+}
+
 /* Nothing is written before it is known that we understand what is there. */
 static enum status check_format(struct archive_sqlite *s, const char *path)
 {
@@ -269,8 +334,9 @@ static enum status check_format(struct archive_sqlite *s, const char *path)
     enum status status = s->io->ops->open(s->io, relative, IO_READ, &file);
     if (status == E_NOT_FOUND) return OK;
     if (status != OK) return status;
+    status = check_head(s, path, file);
     s->io->ops->close(s->io, file); /* before SQLite has opened it, so no lock is lost */
-    return archive_schema_check(path);
+    return status == OK ? archive_schema_check(path) : status;
 }
 
 static void init(struct archive_sqlite *s, struct io *io,

@@ -38,6 +38,10 @@
 #define ARCHIVE_KEYS_RECENT_MIN 65536
 #define ARCHIVE_KEYS_RECENT_DIVISOR 24
 
+/* Numbers in the database that we go on counting from are smaller, or it is damaged: so the sum of
+ * two of them fits a column. */
+#define ARCHIVE_NUMBER_MAX (INT64_MAX / 2)
+
 /* What all SELECTs of whole rows begin with; enum archive_column names the same, in this order. */
 #define ARCHIVE_COLUMNS                                                                            \
     "i.hub, i.id, i.name, i.status, i.created_ms, i.updated_ms, i.completed_ms, i.wake_ms,"        \
@@ -73,7 +77,8 @@ enum archive_column {
 #define WRITER_STATEMENTS(X)                                                                       \
     X(WRITER_BEGIN, "BEGIN IMMEDIATE")                                                             \
     X(WRITER_COMMIT, "COMMIT")                                                                     \
-    X(WRITER_FIND, "SELECT i.seq, i.blob_segment, i.blob_length, i.completed_ms IS NOT NULL"       \
+    X(WRITER_FIND, "SELECT i.seq, i.completed_ms IS NOT NULL,"                                     \
+                   " i.blob_segment, i.blob_block, i.blob_offset, i.blob_length"                   \
                    " FROM " ARCHIVE_KEYS_BY_HASH " AS k CROSS JOIN instances AS i"                 \
                    " ON i.seq = k.seq WHERE i.id = ?3 AND i.hub = ?2")                             \
     X(WRITER_INSERT, "INSERT INTO instances (hub, id, name, status, created_ms, updated_ms,"       \
@@ -102,6 +107,7 @@ enum archive_column {
                           " size = excluded.size, raw_total = excluded.raw_total,"                 \
                           " raw_live = excluded.raw_live")                                         \
     X(WRITER_SEGMENT_DROP, "DELETE FROM segments WHERE segment = ?1")                              \
+    X(WRITER_IS_REFERRED, "SELECT EXISTS (SELECT 1 FROM instances WHERE blob_segment = ?1)")       \
     X(WRITER_PLACE, "SELECT blob_segment, blob_block, blob_offset, blob_length FROM instances"     \
                     " WHERE seq = ?1")                                                             \
     X(WRITER_MOVE, "UPDATE instances SET blob_segment = ?2, blob_block = ?3, blob_offset = ?4,"    \
@@ -212,6 +218,9 @@ struct archive_sqlite {
 
 struct archive_sqlite *archive_sqlite_of(struct archive *a);
 
+/* The place in four columns from `column` on. False when they are none. */
+bool archive_place_at(struct db *db, int statement, int column, struct blob_place *out);
+
 /* archive_sqlite_schema.c: the tables. E_VERSION: made by a newer program; nothing was changed. */
 enum status archive_schema_check(const char *path);
 enum status archive_schema_create(struct db *db);
@@ -230,7 +239,8 @@ enum status archive_rollback(struct archive_sqlite *s, enum status cause);
  * no longer is (E_CORRUPT when there cannot be one). */
 void archive_count_blob(struct archive_writer *w, const struct blob_place *place);
 enum status archive_uncount_blob(struct archive_writer *w, uint64_t segment, uint64_t length);
-/* Reads the table; resumes or begins the last segment; removes files that no row refers to. */
+/* Reads the table; resumes or begins the last segment; removes files that are not in the table.
+ * E_CORRUPT (and nothing is removed) when rows refer to such a file. */
 enum status archive_segments_load(struct archive_sqlite *s);
 /* Forgets a segment whose row is gone. */
 void archive_segments_drop(struct archive_writer *w, size_t index);

@@ -10,6 +10,8 @@
 
 #include "base/assert.h"
 
+#include <inttypes.h>
+
 /* What is known of a put besides the put itself. */
 struct pending {
     uint64_t hash;
@@ -21,12 +23,11 @@ struct pending {
 /* A row that is there. */
 struct found {
     int64_t seq;
-    uint64_t blob_segment;
-    uint64_t blob_length;
     bool is_terminal;
+    struct blob_place place;
 };
 
-/* E_NOT_FOUND when there is no such row. */
+/* E_NOT_FOUND when there is no such row, E_CORRUPT when it is not one of ours. */
 static enum status find(struct archive_writer *w, struct archive_key key, uint64_t hash,
                         struct found *out)
 {
@@ -41,13 +42,15 @@ static enum status find(struct archive_writer *w, struct archive_key key, uint64
     enum status status = db_step(db, WRITER_FIND, &row);
     if (status == OK && row == DB_DONE) status = E_NOT_FOUND;
     if (status == OK) {
-        *out = (struct found){
+        struct found found = {
             .seq = sqlite3_column_int64(statement, 0),
-            .blob_segment = (uint64_t)sqlite3_column_int64(statement, 1),
-            .blob_length = (uint64_t)sqlite3_column_int64(statement, 2),
-            .is_terminal = sqlite3_column_int(statement, 3) != 0,
+            .is_terminal = sqlite3_column_int(statement, 1) != 0,
         };
-        assert(out->seq > 0); /* we number from 1 on, and this column cannot be NULL */
+        if (found.seq <= 0 || !archive_place_at(db, WRITER_FIND, 2, &found.place)) {
+            status = db_damaged(db, "table instances: row %" PRId64 " or its place cannot be",
+                                found.seq);
+        }
+        if (status == OK) *out = found;
     }
     db_reset(db, WRITER_FIND);
     return status;
@@ -56,11 +59,14 @@ static enum status find(struct archive_writer *w, struct archive_key key, uint64
 /* The account without this row: it is removed or replaced. */
 static enum status uncount(struct archive_writer *w, const struct found *found)
 {
-    if (w->counts.rows == 0) return E_CORRUPT;
-    if (found->is_terminal && w->counts.rows_terminal == 0) return E_CORRUPT;
-    w->counts.rows--;
-    if (found->is_terminal) w->counts.rows_terminal--;
-    return archive_uncount_blob(w, found->blob_segment, found->blob_length);
+    struct archive_counts *counts = &w->counts;
+
+    assert(found->seq > 0);
+    if (counts->rows == 0 || (found->is_terminal && counts->rows_terminal == 0))
+        return db_damaged(&w->db, "table meta: there are more rows than it says");
+    counts->rows--;
+    if (found->is_terminal) counts->rows_terminal--;
+    return archive_uncount_blob(w, found->place.segment, found->place.length);
 }
 
 static enum status remove_row(struct archive_writer *w, struct archive_key key)
@@ -75,7 +81,8 @@ static enum status remove_row(struct archive_writer *w, struct archive_key key)
     db_bind_integer(&w->db, WRITER_DELETE, 1, found.seq);
     status = db_run(&w->db, WRITER_DELETE);
     if (status != OK) return status;
-    assert(sqlite3_changes64(w->db.connection) == 1);
+    if (!db_has_changed_one(&w->db))
+        return db_damaged(&w->db, "table instances: row %" PRId64 " cannot be removed", found.seq);
     return archive_keys_remove(w, (struct archive_key_entry){.hash = hash, .seq = found.seq});
 }
 
@@ -156,7 +163,8 @@ static enum status write_row(struct archive_writer *w, const struct archive_row 
     db_bind_integer(db, to, COLUMN_LENGTH + 2, pending->seq);
     enum status status = db_run(db, to);
     if (status != OK) return status;
-    assert(sqlite3_changes64(db->connection) == 1);
+    if (!db_has_changed_one(db))
+        return db_damaged(db, "table instances: row %" PRId64 " cannot be written", pending->seq);
     w->counts.rows++;
     if (row->is_terminal) w->counts.rows_terminal++;
     return OK;

@@ -9,9 +9,33 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
 
 /* For people who write to the database with a shell of their own: we wait this long for them. */
 #define BUSY_TIMEOUT_MS 10000
+
+#define DAMAGE_SIZE_MAX 512
+
+static const char *name_of(struct db *db)
+{
+    const char *path = db->connection == NULL ? NULL : sqlite3_db_filename(db->connection, "main");
+    return path == NULL ? "database" : path;
+}
+
+enum status db_damaged(struct db *db, const char *format, ...)
+{
+    char text[DAMAGE_SIZE_MAX];
+    va_list arguments;
+
+    assert(format != NULL);
+    va_start(arguments, format);
+    int size = vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    assert(size > 0);
+    log_error("archive: %s: %s", name_of(db), text);
+    return E_CORRUPT;
+}
 
 enum status db_status(struct db *db, int code)
 {
@@ -36,10 +60,13 @@ enum status db_status(struct db *db, int code)
     }
     const char *text =
         db->connection == NULL ? sqlite3_errstr(code) : sqlite3_errmsg(db->connection);
-    log_error("archive: SQLite answered %d: %s", code, text);
+    log_error("archive: %s: SQLite answered %d: %s", name_of(db), code, text);
     switch (code & 0xff) {
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
+    case SQLITE_ERROR:      /* our statements are right, so the tables are not ours */
+    case SQLITE_SCHEMA:     /* likewise */
+    case SQLITE_TOOBIG:     /* the claimed size of a value */
     case SQLITE_CONSTRAINT: /* a key that we know to be new is there already */
     case SQLITE_MISMATCH: return E_CORRUPT;
     default: return E_IO;
@@ -193,6 +220,12 @@ enum status db_run(struct db *db, int statement)
     assert(status != OK || row == DB_DONE);
     db_reset(db, statement);
     return status;
+}
+
+bool db_has_changed_one(struct db *db)
+{
+    assert(db->connection != NULL);
+    return sqlite3_changes64(db->connection) == 1;
 }
 
 struct bytes db_bytes(struct db *db, int statement, int column)

@@ -55,7 +55,14 @@ enum status db_run(struct db *db, int statement);
 /* Column from 0 on; borrowed until the next step or reset. NULL is empty. */
 struct bytes db_bytes(struct db *db, int statement, int column);
 
+/* The last statement run has changed exactly one row. */
+bool db_has_changed_one(struct db *db);
+
 /* What the answer of SQLite means. Logs what is not the caller's business to understand. */
 enum status db_status(struct db *db, int code);
+/* For what SQLite cannot see: logs the file and what is wrong in it ("table meta: ..."), and
+ * answers E_CORRUPT. */
+__attribute__((format(printf, 2, 3))) enum status db_damaged(struct db *db, const char *format,
+                                                             ...);
 
 #endif

@@ -19,6 +19,7 @@
 
 #include "base/assert.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 #define SIGN_BIT ((uint64_t)1 << 63)
@@ -49,14 +50,18 @@ static enum status move_slice(struct archive_writer *w, uint64_t from_rank, uint
     db_bind_integer(db, WRITER_KEYS_COPY, 2, integer_of_rank(to_rank));
     enum status status = db_run(db, WRITER_KEYS_COPY);
     if (status != OK) return status;
+    int64_t copied_n = sqlite3_changes64(db->connection);
 
     db_bind_integer(db, WRITER_KEYS_CUT, 1, integer_of_rank(from_rank));
     db_bind_integer(db, WRITER_KEYS_CUT, 2, integer_of_rank(to_rank));
     status = db_run(db, WRITER_KEYS_CUT);
     if (status != OK) return status;
-    uint64_t moved_n = (uint64_t)sqlite3_changes64(db->connection);
-    assert(moved_n <= w->counts.keys_recent);
-    w->counts.keys_recent -= moved_n;
+    int64_t moved_n = sqlite3_changes64(db->connection);
+    assert(moved_n >= 0);
+    if (moved_n != copied_n || (uint64_t)moved_n > w->counts.keys_recent)
+        return db_damaged(db, "table keys_recent: %" PRId64 " keys copied, %" PRId64 " removed",
+                          copied_n, moved_n);
+    w->counts.keys_recent -= (uint64_t)moved_n;
     return OK;
 }
 
@@ -104,9 +109,7 @@ static enum status remove_from(struct archive_writer *w, int statement,
     db_bind_integer(&w->db, statement, 2, entry.seq);
     enum status status = db_run(&w->db, statement);
     if (status != OK) return status;
-    int64_t changes_n = sqlite3_changes64(w->db.connection);
-    assert(changes_n <= 1);
-    *is_removed = changes_n == 1;
+    *is_removed = db_has_changed_one(&w->db);
     return OK;
 }
 
@@ -117,11 +120,13 @@ enum status archive_keys_remove(struct archive_writer *w, struct archive_key_ent
     enum status status = remove_from(w, WRITER_KEY_REMOVE_RECENT, entry, &is_removed);
     if (status != OK) return status;
     if (is_removed) {
-        assert(w->counts.keys_recent > 0);
+        if (w->counts.keys_recent == 0)
+            return db_damaged(&w->db, "table keys_recent: there are more keys than were counted");
         w->counts.keys_recent--;
         return OK;
     }
     status = remove_from(w, WRITER_KEY_REMOVE, entry, &is_removed);
-    if (status != OK) return status;
-    return is_removed ? OK : E_CORRUPT;
+    if (status != OK || is_removed) return status;
+    return db_damaged(&w->db, "tables keys, keys_recent: the key of row %" PRId64 " is missing",
+                      entry.seq);
 }

@@ -26,20 +26,13 @@ struct moved {
 static enum status place_of(struct archive_writer *w, int64_t seq, struct blob_place *out)
 {
     struct db *db = &w->db;
-    sqlite3_stmt *statement = db->statements[WRITER_PLACE];
     enum db_row row;
 
     db_bind_integer(db, WRITER_PLACE, 1, seq);
     enum status status = db_step(db, WRITER_PLACE, &row);
     if (status == OK && row == DB_DONE) status = E_NOT_FOUND;
-    if (status == OK) {
-        *out = (struct blob_place){
-            .segment = (uint64_t)sqlite3_column_int64(statement, 0),
-            .block = (uint64_t)sqlite3_column_int64(statement, 1),
-            .offset = (uint32_t)sqlite3_column_int64(statement, 2),
-            .length = (uint32_t)sqlite3_column_int64(statement, 3),
-        };
-    }
+    if (status == OK && !archive_place_at(db, WRITER_PLACE, 0, out))
+        status = db_damaged(db, "table instances: the place of row %" PRId64 " cannot be", seq);
     db_reset(db, WRITER_PLACE);
     return status;
 }
@@ -70,8 +63,15 @@ static enum status move_blob(struct archive_writer *w, const struct moved *moved
     db_bind_integer(db, WRITER_MOVE, 4, to.offset);
     db_bind_integer(db, WRITER_MOVE, 5, to.length);
     status = db_run(db, WRITER_MOVE);
-    assert(status != OK || sqlite3_changes64(db->connection) == 1);
-    return status;
+    if (status != OK || db_has_changed_one(db)) return status;
+    return db_damaged(db, "table instances: row %" PRId64 " cannot be written", moved->seq);
+}
+
+static enum status table_damaged(const struct blob_block *block)
+{
+    log_error("archive: segment %" PRIu64 ", offset %" PRIu64 ": the table of the block is wrong",
+              block->segment, block->offset);
+    return E_CORRUPT;
 }
 
 /* The blobs of a block in an array that outlives the block's bytes. */
@@ -83,13 +83,13 @@ static enum status read_table(struct archive_writer *w, const struct blob_block 
 
     assert(block->segment == w->moving);
     assert(block->raw_size > 0);
-    if (block->blobs_n == 0 || block->blobs_n > block->table.len) return E_CORRUPT;
+    if (block->blobs_n == 0 || block->blobs_n > block->table.len) return table_damaged(block);
     struct moved *moved = arena_alloc(&w->scratch, block->blobs_n * sizeof *moved);
     if (moved == NULL) return E_NOMEM;
     for (uint32_t i = 0; i < block->blobs_n; i++) {
         uint64_t owner = reader_varint(&reader);
         uint64_t length = reader_varint(&reader);
-        if (owner > INT64_MAX || length > block->raw_size - offset) return E_CORRUPT;
+        if (owner > INT64_MAX || length > block->raw_size - offset) return table_damaged(block);
         moved[i] = (struct moved){
             .seq = (int64_t)owner,
             .place = {block->segment, block->offset, (uint32_t)offset, (uint32_t)length},
@@ -97,7 +97,7 @@ static enum status read_table(struct archive_writer *w, const struct blob_block 
         offset += length;
         assert(offset <= block->raw_size);
     }
-    if (!reader_is_done(&reader) || offset != block->raw_size) return E_CORRUPT;
+    if (!reader_is_done(&reader) || offset != block->raw_size) return table_damaged(block);
     *out = moved;
     return OK;
 }
@@ -162,7 +162,9 @@ static enum status rewrite(struct archive_sqlite *s, size_t index)
     enum status status = move_stretch(s, &segment, &end);
     assert(w->segments[index].number == number);
     /* Everything was walked and something is still referred to: table or file is wrong. */
-    if (status == OK && end >= size && w->segments[index].raw_live > 0) status = E_CORRUPT;
+    if (status == OK && end >= size && w->segments[index].raw_live > 0)
+        status = db_damaged(&w->db, "table segments: segment %" PRIu64 " has less alive than that",
+                            number);
     if (status == E_CORRUPT) {
         log_error("archive: segment %" PRIu64 " cannot be rewritten and stays as it is", number);
         w->segments[index].is_damaged = true;
@@ -194,7 +196,8 @@ static enum status drop(struct archive_sqlite *s, size_t index)
     blob_reader_forget(&w->mover, number);
     blob_reader_forget(&s->reader.blobs, number);
     blob_segment_path(path, s->directory, number);
-    return s->io->ops->unlink(s->io, path);
+    status = s->io->ops->unlink(s->io, path);
+    return status == E_NOT_FOUND ? OK : status; /* then somebody else did it */
 }
 
 /* Without waiting: the reader may be in the middle of a long list. */

@@ -14,6 +14,8 @@
 
 #include "base/assert.h"
 
+#define TEXT_LOGGED 100 /* bytes of a hub or id that go to the log */
+
 static void reading_begin(struct archive_sqlite *s)
 {
     int error = pthread_mutex_lock(&s->reading);
@@ -43,19 +45,41 @@ static int64_t time_at(struct archive_reader *r, int statement, enum archive_col
     return sqlite3_column_int64(prepared, (int)column);
 }
 
-/* Borrowed until the next step. */
-static struct archive_row row_at(struct archive_reader *r, int statement)
+/* The beginning of a hub or id, for the log. */
+static const char *text_of(struct bytes b, int *len)
+{
+    *len = b.len < TEXT_LOGGED ? (int)b.len : TEXT_LOGGED;
+    return b.len == 0 ? "" : (const char *)b.ptr;
+}
+
+static enum status row_damaged(struct archive_reader *r, const struct archive_row *row,
+                               const char *what)
+{
+    int hub_len;
+    int id_len;
+    const char *hub = text_of(row->hub, &hub_len);
+    const char *id = text_of(row->id, &id_len);
+
+    assert(what != NULL);
+    return db_damaged(&r->db, "table instances: hub \"%.*s\", id \"%.*s\": %s", hub_len, hub,
+                      id_len, id, what);
+}
+
+/* Who reads a row relies on what archive_apply() demands of one. Borrowed until the next step. */
+static enum status row_at(struct archive_reader *r, int statement, struct archive_row *out)
 {
     struct db *db = &r->db;
     int64_t completed_ms = time_at(r, statement, COLUMN_COMPLETED);
+    int64_t partition = integer_at(r, statement, COLUMN_PARTITION);
+    int64_t status = integer_at(r, statement, COLUMN_STATUS);
 
     assert(sqlite3_column_count(db->statements[statement]) == COLUMN_LENGTH + 1);
-    return (struct archive_row){
+    *out = (struct archive_row){
         .hub = db_bytes(db, statement, COLUMN_HUB),
         .id = db_bytes(db, statement, COLUMN_ID),
-        .partition = (uint32_t)integer_at(r, statement, COLUMN_PARTITION),
+        .partition = (uint32_t)partition,
         .version = (uint64_t)integer_at(r, statement, COLUMN_VERSION),
-        .status = (int32_t)integer_at(r, statement, COLUMN_STATUS),
+        .status = (int32_t)status,
         .is_terminal = completed_ms != ARCHIVE_NO_TIME,
         .name = db_bytes(db, statement, COLUMN_NAME),
         .tags = db_bytes(db, statement, COLUMN_TAGS),
@@ -66,20 +90,23 @@ static struct archive_row row_at(struct archive_reader *r, int statement)
         .completed_ms = completed_ms,
         .wake_ms = time_at(r, statement, COLUMN_WAKE),
     };
+    if (out->hub.len == 0) return row_damaged(r, out, "the hub is empty");
+    if (out->id.len == 0) return row_damaged(r, out, "the id is empty");
+    if (status < 0 || status >= 32) return row_damaged(r, out, "the status cannot be");
+    if (partition < 0 || partition > UINT32_MAX)
+        return row_damaged(r, out, "the partition cannot be");
+    return OK;
 }
 
 /* Borrowed until the next snapshot. */
-static enum status snapshot_at(struct archive_reader *r, int statement, struct bytes *out)
+static enum status snapshot_at(struct archive_reader *r, int statement, struct archive_row *row)
 {
-    struct blob_place place = {
-        .segment = (uint64_t)integer_at(r, statement, COLUMN_SEGMENT),
-        .block = (uint64_t)integer_at(r, statement, COLUMN_BLOCK),
-        .offset = (uint32_t)integer_at(r, statement, COLUMN_OFFSET),
-        .length = (uint32_t)integer_at(r, statement, COLUMN_LENGTH),
-    };
-    enum status status = blob_reader_get(&r->blobs, &place, out);
+    struct blob_place place;
 
-    assert(status != OK || out->len == place.length);
+    if (!archive_place_at(&r->db, statement, COLUMN_SEGMENT, &place))
+        return row_damaged(r, row, "the place of the snapshot cannot be");
+    enum status status = blob_reader_get(&r->blobs, &place, &row->snapshot);
+    assert(status != OK || row->snapshot.len == place.length);
     return status;
 }
 
@@ -118,9 +145,9 @@ enum status archive_sqlite_get(struct archive *a, struct archive_key key, bool w
     enum status status = db_step(&r->db, READER_GET, &found);
     if (status == OK && found == DB_DONE) status = E_NOT_FOUND;
     if (status == OK) {
-        struct archive_row row = row_at(r, READER_GET);
-        assert(bytes_equal(row.id, key.id));
-        if (want_snapshot) status = snapshot_at(r, READER_GET, &row.snapshot);
+        struct archive_row row;
+        status = row_at(r, READER_GET, &row);
+        if (status == OK && want_snapshot) status = snapshot_at(r, READER_GET, &row);
         if (status == OK) status = copy_row(arena, &row);
         if (status == OK) *out = row;
     }
@@ -157,6 +184,16 @@ static bool is_wanted(const struct archive_query *query, const struct archive_ro
     return contains(row->error, query->error_part);
 }
 
+/* No row comes from before the position. Who asks page by page relies on it to come to an end. */
+static bool is_in_order(const struct archive_query *query, const struct archive_row *row)
+{
+    int64_t at_ms = query->by_completion ? row->completed_ms : row->created_ms;
+
+    if (at_ms < query->from_ms) return false;
+    if (!query->has_after || at_ms > query->after_ms) return true;
+    return at_ms == query->after_ms && bytes_compare(row->id, query->after_id) > 0;
+}
+
 static void bind_query(struct db *db, int statement, const struct archive_query *query)
 {
     bool is_after = query->has_after && query->after_ms >= query->from_ms;
@@ -187,9 +224,15 @@ enum status archive_sqlite_query(struct archive *a, const struct archive_query *
     reading_begin(s);
     bind_query(&r->db, statement, query);
     while ((status = db_step(&r->db, statement, &found)) == OK && found == DB_ROW) {
-        struct archive_row row = row_at(r, statement);
+        struct archive_row row;
+        status = row_at(r, statement, &row);
+        if (status != OK) break;
+        if (!is_in_order(query, &row)) {
+            status = row_damaged(r, &row, "the index is not in order");
+            break;
+        }
         if (!is_wanted(query, &row)) continue;
-        if (query->want_snapshot) status = snapshot_at(r, statement, &row.snapshot);
+        if (query->want_snapshot) status = snapshot_at(r, statement, &row);
         if (status == OK) status = fn(user, &row);
         if (status != OK || ++given_n == query->limit) break;
     }
@@ -217,9 +260,11 @@ enum status archive_sqlite_due(struct archive *a, int64_t before_ms,
     db_bind_text(&r->db, READER_DUE, 4, after == NULL ? BYTES_NONE : after->id);
     db_bind_integer(&r->db, READER_DUE, 5, limit);
     while ((status = db_step(&r->db, READER_DUE, &found)) == OK && found == DB_ROW) {
-        struct archive_row row = row_at(r, READER_DUE);
-        assert(row.wake_ms <= before_ms);
-        status = snapshot_at(r, READER_DUE, &row.snapshot);
+        struct archive_row row;
+        status = row_at(r, READER_DUE, &row);
+        if (status == OK && row.wake_ms > before_ms)
+            status = row_damaged(r, &row, "the index of the sleepers is wrong");
+        if (status == OK) status = snapshot_at(r, READER_DUE, &row);
         if (status == OK) status = fn(user, &row);
         if (status != OK) break;
     }

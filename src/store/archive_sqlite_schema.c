@@ -63,6 +63,8 @@ static const char view_sql[] =
     " i.partition, i.version, i.created_ms, i.completed_ms, i.seq"
     " FROM instances AS i LEFT JOIN statuses AS s ON s.status = i.status;";
 
+#define META_COUNT_SQL "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'meta'"
+
 /* E_NOT_FOUND: nothing is in this database yet. */
 static enum status format_of(struct db *db, int64_t *out)
 {
@@ -72,14 +74,21 @@ static enum status format_of(struct db *db, int64_t *out)
     enum status status = db_integer(db, "SELECT count(*) FROM sqlite_schema", 0, &tables_n);
     if (status != OK) return status;
     if (tables_n == 0) return E_NOT_FOUND;
-    status = db_integer(db, "SELECT count(*) FROM sqlite_schema WHERE name = 'meta'", 0, &metas_n);
+    status = db_integer(db, META_COUNT_SQL, 0, &metas_n);
     if (status != OK) return status;
-    if (metas_n == 0) {
-        log_error("archive: the database has tables but is not an archive of ours");
-        return E_CORRUPT;
-    }
-    assert(metas_n == 1);
+    if (metas_n != 1)
+        return db_damaged(db, "it has tables, but is no archive of ours: meta is missing");
     return db_integer(db, "SELECT value FROM meta WHERE key = 'format'", 0, out);
+}
+
+static enum status expect_format(struct db *db, int64_t format)
+{
+    if (format == ARCHIVE_FORMAT_VERSION) return OK;
+    if (format < ARCHIVE_FORMAT_VERSION)
+        return db_damaged(db, "table meta: there is no format %" PRId64, format);
+    log_error("archive: %s has format %" PRId64 ", this program knows formats up to %d",
+              sqlite3_db_filename(db->connection, "main"), format, ARCHIVE_FORMAT_VERSION);
+    return E_VERSION;
 }
 
 enum status archive_schema_check(const char *path)
@@ -94,18 +103,12 @@ enum status archive_schema_check(const char *path)
     int code = sqlite3_db_config(db.connection, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     assert(code == SQLITE_OK);
     status = format_of(&db, &format);
+    if (status == OK) status = expect_format(&db, format);
     db_close(&db);
     if (status == E_NOT_FOUND) return OK;
     /* The process that made it died before it was in WAL mode, and a reader may not roll that back:
      * there is nothing of ours in it yet. */
-    if (status == E_PRECONDITION) return OK;
-    if (status != OK) return status;
-    if (format > ARCHIVE_FORMAT_VERSION) {
-        log_error("archive: %s has format %" PRId64 ", this program knows formats up to %d", path,
-                  format, ARCHIVE_FORMAT_VERSION);
-        return E_VERSION;
-    }
-    return format == ARCHIVE_FORMAT_VERSION ? OK : E_CORRUPT;
+    return status == E_PRECONDITION ? OK : status;
 }
 
 enum status archive_schema_create(struct db *db)
@@ -114,6 +117,8 @@ enum status archive_schema_create(struct db *db)
 
     assert(db->connection != NULL);
     enum status status = format_of(db, &format);
+    /* Asked again: what is rolled back when a writer opens it may bring tables to light. */
+    if (status == OK) return expect_format(db, format);
     if (status != E_NOT_FOUND) return status;
     status = db_execute(db, "BEGIN IMMEDIATE");
     if (status == OK) status = db_execute(db, meta_sql);

@@ -143,11 +143,12 @@ void archive_count_blob(struct archive_writer *w, const struct blob_place *place
 
 enum status archive_uncount_blob(struct archive_writer *w, uint64_t segment, uint64_t length)
 {
+    assert(length <= BLOB_SIZE_MAX);
     if (length == 0) return OK;
     struct archive_segment *found = find_segment(w, segment);
     if (found == NULL || found->raw_live + found->raw_added < found->raw_dropped + length) {
-        log_error("archive: the account of segment %" PRIu64 " is wrong", segment);
-        return E_CORRUPT;
+        return db_damaged(&w->db, "table segments: segment %" PRIu64 " has more alive than that",
+                          segment);
     }
     found->raw_dropped += length;
     assert(found->raw_live + found->raw_added >= found->raw_dropped);
@@ -198,13 +199,14 @@ static enum status write_meta(struct archive_writer *w, const char *key, uint64_
     db_bind_text(&w->db, WRITER_META, 1, bytes_of_text(key));
     db_bind_integer(&w->db, WRITER_META, 2, (int64_t)value);
     enum status status = db_run(&w->db, WRITER_META);
-    if (status == OK && sqlite3_changes64(w->db.connection) != 1) return E_CORRUPT;
-    return status;
+    if (status != OK || db_has_changed_one(&w->db)) return status;
+    return db_damaged(&w->db, "table meta: %s cannot be written", key);
 }
 
 static enum status write_counts(struct archive_writer *w)
 {
-    assert(w->counts.rows_terminal <= w->counts.rows);
+    if (w->counts.rows_terminal > w->counts.rows)
+        return db_damaged(&w->db, "table meta: there are more rows than it says");
     enum status status = write_meta(w, "applied_lsn", w->counts.applied_lsn);
     if (status == OK) status = write_meta(w, "rows", w->counts.rows);
     if (status == OK) status = write_meta(w, "rows_terminal", w->counts.rows_terminal);
@@ -220,7 +222,6 @@ static void checkpoint(struct archive_writer *w)
     enum status status = db_status(&w->db, code);
     /* Busy, without space or memory: the pages stay in the WAL and the next commit tries again. */
     if (status == OK || status == E_BUSY || status == E_NOSPACE || status == E_NOMEM) return;
-    assert(status == E_IO || status == E_CORRUPT);
     w->is_failed = true;
 }
 
@@ -255,6 +256,28 @@ void archive_segments_drop(struct archive_writer *w, size_t index)
     w->segments_n--;
 }
 
+/* False when the current row of WRITER_SEGMENTS is none that we wrote. */
+static bool segment_at(struct archive_writer *w, struct archive_segment *out)
+{
+    sqlite3_stmt *statement = w->db.statements[WRITER_SEGMENTS];
+    int64_t values[4];
+    uint64_t last = w->segments_n == 0 ? 0 : w->segments[w->segments_n - 1].number;
+
+    for (int i = 0; i < 4; i++) {
+        values[i] = sqlite3_column_int64(statement, i);
+        if (values[i] < 0 || values[i] > ARCHIVE_NUMBER_MAX) return false;
+    }
+    *out = (struct archive_segment){
+        .number = (uint64_t)values[0],
+        .size = (uint64_t)values[1],
+        .raw_total = (uint64_t)values[2],
+        .raw_live = (uint64_t)values[3],
+    };
+    /* SQLite gives rows in the order of its tree, and that can be damaged too. */
+    return out->number > last && out->size >= BLOB_SEGMENT_HEAD_SIZE &&
+           out->raw_live <= out->raw_total;
+}
+
 static enum status read_segments(struct archive_writer *w)
 {
     enum db_row row;
@@ -263,17 +286,10 @@ static enum status read_segments(struct archive_writer *w)
 
     assert(w->segments_n == 0);
     while ((status = db_step(&w->db, WRITER_SEGMENTS, &row)) == OK && row == DB_ROW) {
-        struct archive_segment segment = {
-            .number = (uint64_t)sqlite3_column_int64(statement, 0),
-            .size = (uint64_t)sqlite3_column_int64(statement, 1),
-            .raw_total = (uint64_t)sqlite3_column_int64(statement, 2),
-            .raw_live = (uint64_t)sqlite3_column_int64(statement, 3),
-        };
-        if (segment.number == 0 || segment.size < BLOB_SEGMENT_HEAD_SIZE ||
-            segment.raw_live > segment.raw_total) {
-            log_error("archive: the table of the segments is damaged");
-            status = E_CORRUPT;
-        }
+        struct archive_segment segment;
+        if (!segment_at(w, &segment))
+            status = db_damaged(&w->db, "table segments: segment %lld cannot be",
+                                sqlite3_column_int64(statement, 0));
         if (status == OK) status = reserve_segment(w);
         if (status != OK) break;
         append_segment(w, segment);
@@ -298,6 +314,43 @@ static enum status collect_stray(void *user, const char *name)
     return strays->numbers.failed ? E_NOMEM : OK;
 }
 
+/* A segment is not in the table, so no row may refer to it. This reads all rows: there is no index,
+ * and after a crash there is hardly ever more than one such file. But were it the row of the table
+ * that is lost, unlinking would lose the snapshots too. */
+static enum status expect_unreferred(struct archive_writer *w, uint64_t number)
+{
+    enum db_row row;
+
+    assert(find_segment(w, number) == NULL);
+    db_bind_integer(&w->db, WRITER_IS_REFERRED, 1, (int64_t)number);
+    enum status status = db_step(&w->db, WRITER_IS_REFERRED, &row);
+    assert(status != OK || row == DB_ROW); /* EXISTS always answers */
+    bool is_referred =
+        status == OK && sqlite3_column_int(w->db.statements[WRITER_IS_REFERRED], 0) != 0;
+    db_reset(&w->db, WRITER_IS_REFERRED);
+    if (!is_referred) return status;
+    return db_damaged(&w->db, "table segments: segment %" PRIu64 " is missing, rows refer to it",
+                      number);
+}
+
+static enum status unlink_all(struct archive_sqlite *s, struct bytes numbers)
+{
+    struct reader checking = reader_make(numbers);
+    struct reader unlinking = reader_make(numbers);
+    enum status status = OK;
+
+    while (status == OK && reader_left(&checking) > 0)
+        status = expect_unreferred(&s->writer, reader_u64(&checking));
+    while (status == OK && reader_left(&unlinking) > 0) {
+        char path[BLOB_PATH_SIZE];
+        blob_segment_path(path, s->directory, reader_u64(&unlinking));
+        status = s->io->ops->unlink(s->io, path);
+    }
+    assert(!checking.failed);
+    assert(!unlinking.failed);
+    return status;
+}
+
 /* Segments that were begun but never committed, or dropped but not unlinked yet, before a crash. */
 static enum status unlink_strays(struct archive_sqlite *s)
 {
@@ -305,13 +358,7 @@ static enum status unlink_strays(struct archive_sqlite *s)
 
     buffer_init(&strays.numbers, &s->writer.mem);
     enum status status = s->io->ops->list(s->io, s->directory, collect_stray, &strays);
-    struct reader reader = reader_make(buffer_view(&strays.numbers));
-    while (status == OK && reader_left(&reader) > 0) {
-        char path[BLOB_PATH_SIZE];
-        blob_segment_path(path, s->directory, reader_u64(&reader));
-        status = s->io->ops->unlink(s->io, path);
-    }
-    assert(!reader.failed);
+    if (status == OK) status = unlink_all(s, buffer_view(&strays.numbers));
     buffer_release(&strays.numbers);
     return status;
 }

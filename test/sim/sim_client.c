@@ -182,6 +182,16 @@ static void send_wait(struct client *client, struct subject *s)
     client_send(client, call);
 }
 
+/* The one step of a parked program has the id 1. */
+static void send_resubmit(struct client *client, struct subject *s)
+{
+    struct call *call = client_call(client, REQUEST_RESUBMIT, s);
+
+    s->controls_loose++;
+    call->request.client.task_id = 1;
+    client_send(client, call);
+}
+
 /* ---- new subjects ---- */
 
 static struct subject *relay_target(struct client *client)
@@ -462,6 +472,8 @@ static void do_something(struct client *client)
         disturb(client, s);
     else if (subject_wants_events(s) && !s->is_finished && s->raises_n < RAISES_MAX / 2)
         send_raise(client, s);
+    else if (s->program == PROGRAM_parked && dice < 70)
+        send_resubmit(client, s);
     else if (dice < 65)
         send_plain(client, REQUEST_HISTORY, s);
     else if (dice < 75)
@@ -471,15 +483,6 @@ static void do_something(struct client *client)
 }
 
 /* ---- phase 2: seeing them to their end ---- */
-
-static void send_resubmit(struct client *client, struct subject *s)
-{
-    struct call *call = client_call(client, REQUEST_RESUBMIT, s);
-
-    s->controls_loose++;
-    call->request.client.task_id = 1;
-    client_send(client, call);
-}
 
 /* What an instance that has not ended may wait for. Every other visit only looks; looking does
  * not wake a sleeper. */

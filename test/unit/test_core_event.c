@@ -103,6 +103,34 @@ TEST(a_carried_event_does_not_take_an_action_id)
     kit_free(k);
 }
 
+/* A newer SDK may know fields that we do not: they come back as they were, from the journal, from
+ * the archive and to the worker. */
+TEST(unknown_fields_survive)
+{
+    /* {2 timestamp: {1: 5}, 17 eventRaised: {1 name: "x", 99: 7}, 1000: "new"} */
+    struct bytes event =
+        BYTES_LITERAL("\x12\x02\x08\x05\x8a\x01\x06\x0a\x01x\x98\x06\x07\xc2\x3e\x03new");
+    struct kit *k = kit_new(1, 1);
+    struct buffer packed;
+    struct action again = act_continue(1, NULL);
+    kit_start(k, "hub/a", "o", NULL);
+    buffer_init(&packed, &k->mem);
+    strings_add(&packed, event);
+    again.carryover = buffer_view(&packed);
+    KIT_TURN(k, "o", again);
+    kit_crash(k, 0);
+    kit_answer(k, kit_must(kit_take_turn(k, "o")), NULL, 0);
+    EXPECT(kit_evict(k, "hub/a"));
+    kit_raise(k, "hub/a", "go", NULL);
+    const struct effect_work *turn = kit_must(kit_take_turn(k, "o"));
+    struct reader past = reader_make(turn->past);
+    struct bytes one = BYTES_NONE;
+    for (int n = 0; n < 3; n++) EXPECT(strings_next(&past, &one));
+    EXPECT_BYTES(event, one);
+    buffer_release(&packed);
+    kit_free(k);
+}
+
 /* Nobody to tell: unknown ids are an answer, ended instances swallow. */
 TEST(events_to_unknown_and_ended_instances)
 {
