@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The invariants of a partition, as assertions. The most valuable one is that nothing is orphaned: whatever an
- * instance waits for is held by something that will come back to it.
+ * The invariants of a partition, as assertions. The most valuable one is that nothing is orphaned:
+ * whatever an instance waits for is held by something that will come back to it.
  */
+#include "core/limits.h"
 #include "core/state.h"
 
 static void check_list(const struct event_list *list)
@@ -20,22 +21,38 @@ static void check_list(const struct event_list *list)
     assert(last == list->last);
 }
 
+/* A task is where its state says. */
+static void check_task(const struct item *item)
+{
+    bool is_due = item->due.node.is_linked;
+    assert(item->state != TASK_STATE_NONE);
+    assert(item->created->kind == EVENT_TASK_SCHEDULED);
+    assert((item->state == TASK_STATE_QUEUED) == (item->queue != NULL));
+    assert((item->queue != NULL) == list_is_linked(&item->queued));
+    if (item->queue != NULL) assert(item->queue->kind == WORK_TASK);
+    if (item->state == TASK_STATE_WAITING) assert(is_due);
+    if (item->state == TASK_STATE_WAITING) assert(item->due.kind == DUE_TASK_RETRY);
+    if (item->state == TASK_STATE_QUEUED) assert(!is_due);
+    if (item->state == TASK_STATE_PARKED) assert(!is_due);
+    if (item->state == TASK_STATE_LEASED) assert(item->complete_by_ms == 0 || is_due);
+    if (item->state == TASK_STATE_LEASED && is_due) assert(item->due.kind == DUE_COMPLETE_BY);
+}
+
 /* Every open item is where something will find it. */
 static void check_item(const struct item *item)
 {
     const struct core *c = item->instance->core;
-    if (item->kind == ITEM_TIMER) assert(item->due.node.is_linked);
+    assert(item->id == item->created->id);
     if (!item->is_detached) assert(map_find(&c->open, item->node.key) == &item->node);
-    if (item->kind != ITEM_TASK) {
-        assert(!item->is_detached);
-        assert(item->queue == NULL);
+    if (item->kind == ITEM_TASK) {
+        check_task(item);
         return;
     }
-    assert(item->state != TASK_STATE_NONE);
-    assert((item->state == TASK_STATE_QUEUED) == (item->queue != NULL));
-    if (item->state == TASK_STATE_WAITING) assert(item->due.node.is_linked);
-    if (item->state == TASK_STATE_QUEUED) assert(!item->due.node.is_linked);
-    if (item->state == TASK_STATE_LEASED) assert(item->complete_by_ms == 0 || item->due.node.is_linked);
+    assert(!item->is_detached);
+    assert(item->queue == NULL);
+    assert(item->state == TASK_STATE_NONE);
+    assert(item->due.node.is_linked == (item->kind == ITEM_TIMER));
+    if (item->kind == ITEM_TIMER) assert(item->due.kind == DUE_TIMER);
 }
 
 static void check_items(const struct instance *i)
@@ -64,6 +81,10 @@ static void check_turn(const struct instance *i)
         return;
     }
     assert(i->started != NULL);
+    assert((i->queue != NULL) == list_is_linked(&i->queued));
+    if (i->queue != NULL) assert(i->queue->kind == WORK_TURN);
+    if (i->queue != NULL) assert(!i->due.node.is_linked);
+    if (i->due.node.is_linked) assert(i->due.kind == DUE_START || i->due.kind == DUE_TURN_RETRY);
     if (i->is_leased) assert(i->queue == NULL);
     if (i->is_leased) assert(i->lease_inbox_n <= i->inbox.n);
     if (i->queue != NULL) assert(has_news);
@@ -75,24 +96,89 @@ static void check_turn(const struct instance *i)
 /* S5: one start, at most one end, nothing after it. */
 static void check_ends(const struct instance *i)
 {
+    assert(status_is_end(i->status) == (i->completed != NULL));
     if (i->completed != NULL) assert(i->completed == i->history.last);
     if (i->completed != NULL) assert(i->completed->kind == EVENT_EXECUTION_COMPLETED);
     if (i->history.first != NULL) assert(i->history.first->kind == EVENT_ORCHESTRATOR_STARTED);
 }
 
+/* In the list of the archiver that its state wants. */
+static void check_lists(const struct instance *i)
+{
+    bool is_finished = instance_is_terminal(i) || i->is_purged;
+    bool is_idle = !i->is_purged && !instance_has_work(i);
+    assert((i->dirty_lsn != 0) == list_is_linked(&i->dirty));
+    if (i->dirty_lsn != 0) assert(i->is_in_finished == is_finished);
+    assert(is_idle == list_is_linked(&i->idle));
+    if (i->is_archived) assert(i->archived_seq <= i->seq);
+}
+
 void instance_check(const struct instance *i)
 {
     const struct core *c = i->core;
+    assert(map_find(&c->instances, i->key) == &i->node);
     assert(i->number <= c->numbers);
-    assert((i->dirty_lsn != 0) == list_is_linked(&i->dirty));
     assert(i->seq <= c->seq);
+    assert(i->late_n <= LIMIT_LATE_N);
+    assert((i->late_first != NULL) == (i->late_n > 0));
     check_list(&i->history);
     check_list(&i->inbox);
     check_items(i);
     check_turn(i);
     check_ends(i);
-    bool is_idle = !i->is_purged && !instance_has_work(i);
-    assert(is_idle == list_is_linked(&i->idle));
+    check_lists(i);
+}
+
+static void check_queues(const struct core *c)
+{
+    size_t n = 0;
+    for (struct list *m = list_first(&c->all_queues); m != NULL; m = list_next(&c->all_queues, m)) {
+        const struct work_queue *q = container_of(m, struct work_queue, all);
+        size_t members = 0;
+        for (struct list *l = list_first(&q->members); l != NULL; l = list_next(&q->members, l)) {
+            members++;
+        }
+        assert(members == q->n);
+        n++;
+    }
+    assert(n == c->queues.n);
+}
+
+/* Numbers grow from the oldest letter on, and none is beyond the last one given. */
+static void check_outbox(const struct core *c)
+{
+    uint32_t n = 0;
+    for (uint32_t p = 0; p < c->options.partitions_n; p++) {
+        const struct peer *peer = &c->peers[p];
+        const struct letter *last = NULL;
+        for (const struct letter *l = peer->first; l != NULL; l = l->next) {
+            assert(last == NULL || last->seq < l->seq);
+            last = l;
+            n++;
+        }
+        assert(last == peer->last);
+        assert(last == NULL || last->seq <= peer->sent_seq);
+    }
+    assert(n == c->letters_n);
+}
+
+/* What is in the map of open items and in the heap is in the list of its instance, and nothing else
+ * is: each was found from there, so the numbers must agree. */
+static void check_reached(const struct core *c)
+{
+    size_t open = 0;
+    uint64_t due = 0;
+    for (struct list *m = list_first(&c->all); m != NULL; m = list_next(&c->all, m)) {
+        const struct instance *i = container_of(m, struct instance, all);
+        if (i->due.node.is_linked) due++;
+        for (struct list *l = list_first(&i->items); l != NULL; l = list_next(&i->items, l)) {
+            const struct item *item = container_of(l, struct item, of_instance);
+            if (!item->is_detached) open++;
+            if (item->due.node.is_linked) due++;
+        }
+    }
+    assert(open == c->open.n);
+    assert(due == c->due.n);
 }
 
 void core_check(const struct core *c)
@@ -105,11 +191,16 @@ void core_check(const struct core *c)
         n++;
     }
     assert(n == c->instances_n);
-    for (struct list *m = list_first(&c->finished); m != NULL; m = list_next(&c->finished, m)) finished++;
+    assert(n == c->instances.n);
+    for (struct list *m = list_first(&c->finished); m != NULL; m = list_next(&c->finished, m))
+        finished++;
     assert(finished == c->finished_n);
     for (struct list *m = list_first(&c->dirty); m != NULL; m = list_next(&c->dirty, m)) {
         const struct instance *i = container_of(m, struct instance, dirty);
         assert(i->dirty_lsn >= lsn);
         lsn = i->dirty_lsn;
     }
+    check_queues(c);
+    check_outbox(c);
+    check_reached(c);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The step: one input in, records and effects out. Memory for the whole step is reserved before anything
- * changes, so that a step happens completely or not at all.
+ * The step: one input in, records and effects out. Memory for the whole step is reserved before
+ * anything changes, so that a step happens completely or not at all.
  */
 #include "core/core.h"
 
@@ -21,10 +21,13 @@ const char *input_name(enum input_kind kind)
 
 enum status core_new(const struct core_options *options, struct core **out)
 {
+    assert(options->mem != NULL);
+    assert(options->partition < options->partitions_n);
+    assert(options->resend_ms >= 0);
+    assert(options->horizon_ms >= 0);
     struct core *c = mem_take_zero(options->mem, sizeof *c);
     if (c == NULL) return E_NOMEM;
     size_t peers_size = options->partitions_n * sizeof *c->peers;
-    assert(options->partition < options->partitions_n);
     c->peers = mem_take_zero(options->mem, peers_size);
     if (c->peers == NULL) {
         mem_give(options->mem, c, sizeof *c);
@@ -51,9 +54,16 @@ enum status core_new(const struct core_options *options, struct core **out)
 
 void core_free(struct core *c)
 {
+    assert(c->out == NULL); /* not from inside a step */
     while (!list_is_empty(&c->all)) {
         instance_drop(container_of(list_first(&c->all), struct instance, all));
     }
+    assert(c->instances_n == 0);
+    assert(c->open.n == 0); /* an instance takes all that hangs on it along */
+    assert(c->due.n == 0);
+    assert(c->finished_n == 0);
+    assert(list_is_empty(&c->dirty));
+    assert(list_is_empty(&c->idle));
     queues_release(c);
     outbox_release(c);
     map_release(&c->instances);
@@ -91,13 +101,21 @@ static void dispatch(struct core *c, const struct input *in)
     case INPUT_PARTITION_MESSAGE: on_partition_message(c, in); break;
     case INPUT_PARTITION_ACK: on_partition_ack(c, in); break;
     }
+    assert(c->now_ns == in->now_ns); /* a step has one time */
 }
 
 enum status core_step(struct core *c, const struct input *in, struct output *out)
 {
     assert(in->now_ns >= c->now_ns); /* the host orders inputs before we see them */
+    assert(in->lsn >= c->lsn);
+    assert(in->lsn > 0); /* 0 means clean: see dirty_lsn */
     assert(!c->is_recovering);
+    assert(c->out == NULL);              /* steps do not nest */
+    assert(out->records->mem == c->mem); /* or what is reserved would not be for them */
+    assert(out->arena->mem == c->mem);
     if (!reserve_step(c, in, out)) return E_NOMEM;
+    uint64_t seq = c->seq;
+    uint32_t records_n = out->records_n;
     c->now_ns = in->now_ns;
     c->lsn = in->lsn;
     c->in = in;
@@ -106,6 +124,7 @@ enum status core_step(struct core *c, const struct input *in, struct output *out
     arena_reset(&c->temporary);
     dispatch(c, in);
     assert(!out->records->failed);
+    assert(c->seq - seq == out->records_n - records_n); /* what was applied was written */
     c->in = NULL;
     c->out = NULL;
     return OK;
@@ -116,11 +135,13 @@ enum status core_step(struct core *c, const struct input *in, struct output *out
 void core_set_epoch(struct core *c, uint32_t epoch)
 {
     assert(epoch >= c->options.epoch);
+    assert(c->out == NULL);
     c->options.epoch = epoch;
 }
 
 enum status core_apply(struct core *c, uint64_t lsn, const struct record *record)
 {
+    assert(c->out == NULL);
     c->lsn = lsn;
     c->is_recovering = true;
     const struct instance *i = NULL;
@@ -135,12 +156,14 @@ enum status core_apply(struct core *c, uint64_t lsn, const struct record *record
     arena_reset(&c->temporary);
     if (!record_is_valid(c, i, record)) return E_CORRUPT;
     apply(c, record);
+    assert(c->seq >= record->seq);
     return OK;
 }
 
 void core_resume(struct core *c, int64_t now_ns, struct output *out)
 {
     assert(c->out == NULL);
+    assert(out != NULL);
     if (now_ns > c->now_ns) c->now_ns = now_ns;
     c->is_recovering = false;
     c->out = out;
@@ -156,6 +179,7 @@ void core_resume(struct core *c, int64_t now_ns, struct output *out)
 
 void core_partition_snapshot(struct core *c, struct buffer *out)
 {
+    assert(c->out == NULL); /* between steps, or half of one would be archived */
     buffer_u8(out, PARTITION_VERSION);
     buffer_varint(out, c->seq);
     buffer_varint(out, c->partition_seq);
@@ -167,11 +191,13 @@ void core_partition_snapshot(struct core *c, struct buffer *out)
 
 bool core_partition_is_dirty(const struct core *c)
 {
+    assert(c->snapshot_seq <= c->seq);
     return c->snapshot_seq != c->seq;
 }
 
 enum status core_partition_load(struct core *c, struct bytes snapshot)
 {
+    assert(c->letters_n == 0); /* once, before all records */
     struct reader r = reader_make(snapshot);
     uint8_t version = reader_u8(&r);
     if (version > PARTITION_VERSION) return E_VERSION;
@@ -180,7 +206,7 @@ enum status core_partition_load(struct core *c, struct bytes snapshot)
     c->snapshot_seq = c->seq;
     c->partition_seq = reader_varint(&r);
     c->now_ns = (int64_t)reader_u64(&r);
-    if (r.failed) return E_CORRUPT;
+    if (r.failed || c->seq > RECORD_SEQ_MAX || c->partition_seq > c->seq) return E_CORRUPT;
     /* a letter is larger in memory than in the snapshot */
     if (!reserve_load(c, 32 * snapshot.len)) return E_NOMEM;
     enum status status = outbox_load(c, &r);
@@ -188,10 +214,7 @@ enum status core_partition_load(struct core *c, struct bytes snapshot)
     return status;
 }
 
-uint64_t core_seq(const struct core *c)
-{
-    return c->seq;
-}
+uint64_t core_seq(const struct core *c) { return c->seq; }
 
 int64_t core_wake_at_ms(const struct core *c)
 {
@@ -200,12 +223,6 @@ int64_t core_wake_at_ms(const struct core *c)
     return first != NULL && first->key < wake_ms ? first->key : wake_ms;
 }
 
-const struct core_stats *core_stats(const struct core *c)
-{
-    return &c->stats;
-}
+const struct core_stats *core_stats(const struct core *c) { return &c->stats; }
 
-int64_t core_now_ns(const struct core *c)
-{
-    return c->now_ns;
-}
+int64_t core_now_ns(const struct core *c) { return c->now_ns; }

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The engine: one partition as a deterministic state machine. No clock, no I/O, no threads, no memory but
- * what `struct mem` gives.
+ * The engine: one partition as a deterministic state machine. No clock, no I/O, no threads, no
+ * memory but what `struct mem` gives.
  *
  *      input ──core_step()──> records (make durable)  +  effects (release once durable)
  *      records ──core_apply()──> the same memory after a crash
  *
- * A core belongs to one thread. Instances that an input names must be in memory before the step, or be
- * known not to exist: the host loads them (core_load) first.
+ * A core belongs to one thread. Instances that an input names must be in memory before the step, or
+ * be known not to exist: the host loads them (core_load) first.
  *
  * Status of an instance:
  *
  *      PENDING ──first turn──> RUNNING ──completion──> COMPLETED | FAILED | TERMINATED | CANCELED
  *         │  ^                  │  ^                        │
  *         v  │ resume    suspend v │                        ├─ purge ──> gone
- *        SUSPENDED             SUSPENDED                    ├─ rewind (FAILED) ──> RUNNING, new execution
- *                                                           └─ start or restart again ──> PENDING, new execution
+ *        SUSPENDED             SUSPENDED                    ├─ rewind (FAILED) ──> RUNNING *
+ *                                                           └─ start or restart ──> PENDING *
+ *                                                              (* a new execution)
  */
 #ifndef CORE_CORE_H
 #define CORE_CORE_H
@@ -26,39 +27,40 @@
 struct core;
 struct mem;
 
-/* What the Supervisor does about a step that is late, lost or failing. By step name; see supervisor.c. */
+/* What the Supervisor does about a step that is late, lost or failing. By step name; see
+ * supervisor.c. */
 enum last_resort {
     RESORT_FAIL, /* the step fails; the orchestrator decides (and undoes) */
     RESORT_PARK, /* the step waits for an operator, with an alert */
 };
 
 struct policy {
-    int64_t complete_by_ms;     /* after dispatch; 0 = none */
-    uint32_t first_threshold;   /* failures up to this one: again after the retry delay */
-    int64_t retry_delay_ms;     /* doubles with each failure */
+    int64_t complete_by_ms;   /* after dispatch; 0 = none */
+    uint32_t first_threshold; /* failures up to this one: again after the retry delay */
+    int64_t retry_delay_ms;   /* doubles with each failure */
     int64_t retry_delay_max_ms;
-    uint32_t second_threshold;  /* failures up to this one: again after the extended wait */
+    uint32_t second_threshold; /* failures up to this one: again after the extended wait */
     int64_t extended_ms;
     enum last_resort last_resort;
-    bool retries_failures;      /* failures that a worker reports go down the ladder too, unless final */
+    bool retries_failures; /* failures that a worker reports go down the ladder too, unless final */
 };
 
 /* Never NULL. name: of the activity. */
 typedef const struct policy *policy_fn(void *user, struct bytes name);
-/* The defaults: no complete-by, failures go to the orchestrator, a step that was dispatched 20 times and never
- * answered fails. */
+/* The defaults: no complete-by, failures go to the orchestrator, a step that was dispatched 20
+ * times and never answered fails. */
 extern const struct policy policy_default;
 
 struct core_options {
     uint32_t partition;
     uint32_t partitions_n;
-    uint32_t epoch;          /* of this owner: larger than every earlier one's */
-    struct mem *mem;         /* outlives the core */
+    uint32_t epoch;  /* of this owner: larger than every earlier one's */
+    struct mem *mem; /* outlives the core */
     uint64_t map_seed[2];
-    policy_fn *policy;       /* NULL: policy_default for all */
+    policy_fn *policy; /* NULL: policy_default for all */
     void *policy_user;
-    int64_t resend_ms;       /* unacknowledged messages are sent again after this */
-    int64_t horizon_ms;      /* an instance that must wake within this stays in memory */
+    int64_t resend_ms;  /* unacknowledged messages are sent again after this */
+    int64_t horizon_ms; /* an instance that must wake within this stays in memory */
 };
 
 /* Counters that only grow; for metrics and for checkers. */
@@ -79,15 +81,18 @@ struct core_stats {
 enum status core_new(const struct core_options *options, struct core **out);
 void core_free(struct core *c);
 
-/* One step. OK: the input was handled, whatever the answer in its reply. E_NOMEM: nothing has changed. The
- * buffer and the arena of out are of the core's own mem, where the memory for the step is reserved. */
+/* One step. OK: the input was handled, whatever the answer in its reply. E_NOMEM: nothing has
+ * changed. The buffer and the arena of out are of the core's own mem, where the memory for the step
+ * is reserved. */
 enum status core_step(struct core *c, const struct input *in, struct output *out);
 
-/* A hint that the next step but one or so is about this instance: brings it into the processor's cache. */
+/* A hint that the next step but one or so is about this instance: brings it into the processor's
+ * cache. */
 void core_prefetch(const struct core *c, struct bytes key);
 
-/* Recovery, before the first step: restores the partition's own state, as core_partition_snapshot gave it;
- * applies records, oldest first; instances are loaded when a record needs them. E_CORRUPT. */
+/* Recovery, before the first step: restores the partition's own state, as core_partition_snapshot
+ * gave it; applies records, oldest first; instances are loaded when a record needs them.
+ * E_CORRUPT. */
 enum status core_partition_load(struct core *c, struct bytes snapshot);
 /* lsn: of the frame that the record stands in. Skips what is known already. */
 enum status core_apply(struct core *c, uint64_t lsn, const struct record *record);
@@ -101,32 +106,32 @@ void core_resume(struct core *c, int64_t now_ns, struct output *out);
 void core_partition_snapshot(struct core *c, struct buffer *out);
 bool core_partition_is_dirty(const struct core *c);
 
-/* ---- one instance, for people and for the archive. Everything borrowed until the next step. ---- */
+/* ---- one instance, for people and the archive; everything borrowed until the next step ---- */
 
 struct instance_view {
     struct bytes key;
     uint8_t execution_id[EXECUTION_ID_SIZE];
-    uint64_t seq;               /* of its last record: larger is newer */
+    uint64_t seq; /* of its last record: larger is newer */
     enum orchestration_status status;
     bool is_terminal;
-    bool is_purged;             /* a tombstone: the archive must remove it */
+    bool is_purged; /* a tombstone: the archive must remove it */
     struct bytes name;
     struct maybe version;
     struct maybe input;
     struct maybe output;
-    struct maybe failure;       /* raw TaskFailureDetails */
+    struct maybe failure; /* raw TaskFailureDetails */
     struct maybe custom_status;
     struct bytes parent_id;
-    struct bytes tags;          /* strings: raw map entries */
+    struct bytes tags; /* strings: raw map entries */
     int64_t created_ns;
     int64_t updated_ns;
-    int64_t completed_ns;       /* 0 while not terminal */
-    int64_t scheduled_ms;       /* 0 = none */
+    int64_t completed_ns; /* 0 while not terminal */
+    int64_t scheduled_ms; /* 0 = none */
     uint32_t history_n;
     size_t history_size;
     uint32_t inbox_n;
-    int64_t wake_ms;            /* when it must be in memory: 0 = now, INT64_MAX = when a message comes */
-    bool is_archived;           /* the archive has a row of it, perhaps an older one */
+    int64_t wake_ms;  /* when it must be in memory: 0 = now, INT64_MAX = when a message comes */
+    bool is_archived; /* the archive has a row of it, perhaps an older one */
 };
 /* False when it is not in memory. */
 bool core_view(const struct core *c, struct bytes key, struct instance_view *out);
@@ -141,10 +146,10 @@ struct task_view {
     int32_t task_id;
     struct bytes name;
     enum task_process process;
-    uint32_t locked_by;      /* worker, while TASK_PROCESSING */
-    int64_t complete_by_ms;  /* 0 = none */
+    uint32_t locked_by;     /* worker, while TASK_PROCESSING */
+    int64_t complete_by_ms; /* 0 = none */
     uint32_t failures;
-    int64_t retry_at_ms;     /* while TASK_WAITING */
+    int64_t retry_at_ms; /* while TASK_WAITING */
 };
 typedef enum status core_task_fn(void *user, const struct task_view *view);
 enum status core_tasks(const struct core *c, struct bytes key, core_task_fn *fn, void *user);
@@ -157,8 +162,9 @@ bool core_children(const struct core *c, struct bytes key, struct buffer *out);
 
 /* All of an instance as bytes; appended. False when it is not in memory. */
 bool core_snapshot(const struct core *c, struct bytes key, struct buffer *out);
-/* From such bytes into memory: as an archived, clean instance. E_CORRUPT, E_NOMEM, E_EXISTS (it is in
- * memory). Effects: work that is ready. out NULL during recovery (core_resume emits them later). */
+/* From such bytes into memory: as an archived, clean instance. E_CORRUPT, E_NOMEM, E_EXISTS (it is
+ * in memory). Effects: work that is ready. out NULL during recovery (core_resume emits them
+ * later). */
 enum status core_load(struct core *c, struct bytes snapshot, struct output *out);
 /* Reads a snapshot without a core: the view borrows from snapshot and arena. */
 enum status snapshot_view(struct bytes snapshot, struct arena *arena, struct instance_view *out);
@@ -167,20 +173,21 @@ enum status snapshot_history(struct bytes snapshot, struct bytes *events);
 
 /* ---- archiving and eviction ---- */
 
-/* The oldest batch whose records are still needed from the journal: of instances and partition state that
- * changed since they were last taken for archiving. UINT64_MAX when nothing is dirty. */
+/* The oldest batch whose records are still needed from the journal: of instances and partition
+ * state that changed since they were last taken for archiving. UINT64_MAX when nothing is dirty. */
 uint64_t core_dirty_lsn(const struct core *c);
 /* How many finished or purged ones wait to be archived. */
 size_t core_finished_n(const struct core *c);
-/* Takes up to n_max instances for archiving: finished and purged ones first, then those dirty since upto_lsn or
- * before, then up to idle_n that have been idle since idle_ms (engine time) or before and could leave memory.
- * Idle ones that the archive has as they are leave at once and are not among them. They are not dirty any more
- * until they change again, so the caller must bring them into the archive, however long it takes. Keys
- * borrowed until next step. */
+/* Takes up to n_max instances for archiving: finished and purged ones first, then those dirty since
+ * upto_lsn or before, then up to idle_n that have been idle since idle_ms (engine time) or before
+ * and could leave memory. Idle ones that the archive has as they are leave at once and are not
+ * among them. They are not dirty any more until they change again, so the caller must bring them
+ * into the archive, however long it takes. Keys borrowed until next step. */
 size_t core_archive_pick(struct core *c, uint64_t upto_lsn, size_t idle_n, int64_t idle_ms,
                          struct bytes *keys, size_t n_max);
-/* The archive has it durably as of seq (a purged one: has removed it). When nothing changed since, and it has
- * no work and is finished, purged or (may_evict) has none before the horizon, it leaves memory: true. */
+/* The archive has it durably as of seq (a purged one: has removed it). When nothing changed since,
+ * and it has no work and is finished, purged or (may_evict) has none before the horizon, it leaves
+ * memory: true. */
 bool core_archived(struct core *c, struct bytes key, uint64_t seq, bool may_evict);
 uint64_t core_seq(const struct core *c);
 
@@ -191,7 +198,8 @@ int64_t core_now_ns(const struct core *c);
 
 /* ---- invariants ---- */
 
-/* Asserts every invariant of the partition, the no-orphan predicate among them. Visits everything. */
+/* Asserts every invariant of the partition, the no-orphan predicate among them. Visits
+ * everything. */
 void core_check(const struct core *c);
 /* The same number for the same durable state, whatever the order things were loaded in. */
 uint64_t core_digest(const struct core *c);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The records and effects of a step. A record is applied to memory and written to the batch in one place,
- * so that memory and journal cannot disagree.
+ * The records and effects of a step. A record is applied to memory and written to the batch in one
+ * place, so that memory and journal cannot disagree.
  */
 #include "core/limits.h"
 #include "core/state.h"
@@ -15,20 +15,20 @@ void output_init(struct output *out, struct buffer *records, struct arena *arena
     out->last = &out->first;
 }
 
-int64_t now_ms(const struct core *c)
-{
-    return c->now_ns / 1000000;
-}
+int64_t now_ms(const struct core *c) { return c->now_ns / 1000000; }
 
 void emit(struct core *c, struct record *record)
 {
     assert(c->out != NULL);
+    assert(c->in != NULL); /* only an input decides something */
+    assert(!c->is_recovering);
     record->seq = c->seq + 1;
     record->now_ns = c->now_ns;
     record_encode(c->out->records, record);
     assert(!c->out->records->failed); /* reserved before the step */
     c->out->records_n++;
     apply(c, record);
+    assert(c->seq == record->seq);
 }
 
 #define EFFECT_SIZE(member) (offsetof(struct effect, member) + sizeof(((struct effect *)0)->member))
@@ -51,6 +51,8 @@ static size_t effect_size(enum effect_kind kind)
 struct effect *effect_new(struct core *c, enum effect_kind kind)
 {
     assert(c->out != NULL);
+    assert(!c->is_recovering); /* core_resume() says all at the end */
+    assert(*c->out->last == NULL);
     struct effect *effect = arena_alloc_zero(c->out->arena, effect_size(kind));
     assert(effect != NULL);
     effect->kind = kind;
@@ -61,6 +63,8 @@ struct effect *effect_new(struct core *c, enum effect_kind kind)
 
 void reply(struct core *c, enum status status, const char *text)
 {
+    assert(c->in != NULL);
+    assert(text != NULL);
     if (c->in->request == 0) return;
     struct effect *e = effect_new(c, EFFECT_REPLY);
     e->reply.request = c->in->request;
@@ -70,12 +74,15 @@ void reply(struct core *c, enum status status, const char *text)
 
 void reply_instance(struct core *c, const struct instance *i)
 {
+    assert(c->in != NULL);
+    assert(i->core == c);
+    assert(!i->is_purged);
     if (c->in->request == 0) return;
     struct effect *e = effect_new(c, EFFECT_REPLY);
     e->reply.request = c->in->request;
     e->reply.status = OK;
     e->reply.text = "";
-    e->reply.key = arena_copy(c->out->arena, i->key);
+    e->reply.key = copy_must(c->out->arena, i->key);
     memcpy(e->reply.execution_id, i->execution_id, EXECUTION_ID_SIZE);
 }
 
@@ -87,11 +94,14 @@ struct bytes text_cut(struct bytes text, size_t size_max)
         left = bytes_make(left.ptr + size, left.len - size);
         size = bytes_character_size(left);
     }
+    assert(left.len <= text.len);
+    assert(text.len - left.len <= size_max);
     return bytes_make(text.ptr, text.len - left.len);
 }
 
 const char *step_text(struct core *c, const char *format, ...)
 {
+    assert(c->out != NULL);
     va_list arguments;
     va_start(arguments, format);
     char *text = arena_format(c->out->arena, format, arguments);
@@ -102,24 +112,34 @@ const char *step_text(struct core *c, const char *format, ...)
 
 void alert(struct core *c, const struct instance *i, const char *text)
 {
+    assert(i->core == c);
+    assert(text != NULL);
     c->stats.alerts++;
     struct effect *e = effect_new(c, EFFECT_ALERT);
-    e->alert.key = arena_copy(c->out->arena, i->key);
+    e->alert.key = copy_must(c->out->arena, i->key);
     e->alert.text = text;
 }
+
+_Static_assert(EXECUTION_ID_SIZE == 16, "siphash128() fills an execution id");
 
 /* As many as a step needs from the randomness of its input. */
 void new_execution_id(struct core *c, uint8_t out[EXECUTION_ID_SIZE])
 {
     uint8_t count[4];
+    assert(c->in != NULL);
     store_u32(count, c->ids_made++);
     siphash128(c->in->random, bytes_make(count, sizeof count), out);
 }
 
 static void apply_created(struct core *c, struct instance *i, const struct record *record)
 {
-    if (i == NULL) i = instance_new(c, record->key);
-    else instance_clear(i);
+    if (i == NULL)
+        i = instance_new(c, record->key);
+    else
+        instance_clear(i);
+    assert(i->history.n == 0); /* nothing of an earlier execution is left */
+    assert(i->inbox.n == 0);
+    assert(i->items_n == 0);
     memcpy(i->execution_id, record->execution_id, EXECUTION_ID_SIZE);
     i->status = STATUS_PENDING;
     i->start_at_ms = record->start_at_ms;
@@ -140,8 +160,9 @@ static void apply_custom_status(struct instance *i, struct maybe status)
     if (!is_set) {
         i->custom_status = MAYBE_NONE;
     } else if (!i->custom_status.has || !bytes_equal(i->custom_status.value, status.value)) {
-        i->custom_status = maybe_some(arena_copy(&i->arena, status.value));
+        i->custom_status = maybe_some(copy_must(&i->arena, status.value));
     }
+    assert(i->custom_status.has == is_set);
 }
 
 static void apply_turn(struct core *c, struct instance *i, const struct record *record)
@@ -152,7 +173,7 @@ static void apply_turn(struct core *c, struct instance *i, const struct record *
     fold_consume(i, record->consumed_n);
     if (i->status == STATUS_PENDING && instance_has_started(i)) i->status = STATUS_RUNNING;
     if (!record->is_engine) apply_custom_status(i, record->custom_status);
-    if (record->trace.has) i->trace = maybe_some(arena_copy(&i->arena, record->trace.value));
+    if (record->trace.has) i->trace = maybe_some(copy_must(&i->arena, record->trace.value));
 
     struct reader r = reader_make(record->events);
     struct bytes one;
@@ -165,8 +186,10 @@ static void apply_turn(struct core *c, struct instance *i, const struct record *
     if (!record->is_engine) i->needs_turn = false;
     c->stats.turns++;
     if (i->completed != NULL) {
+        assert(i->completed == i->history.last);
         i->completed_ns = record->now_ns;
         c->stats.finished++;
+        assert(c->stats.finished <= c->stats.turns);
     }
 }
 
@@ -179,29 +202,32 @@ static void apply_task_tried(struct instance *i, const struct record *record)
     item->retry_at_ms = record->retry_at_ms;
     if (record->next == TASK_NEXT_PARKED) {
         task_set_state(item, TASK_STATE_PARKED);
-        i->park_reason = arena_copy(&i->arena, record->reason);
+        i->park_reason = copy_must(&i->arena, record->reason);
     } else if (record->retry_at_ms > now_ms(i->core)) {
         task_set_state(item, TASK_STATE_WAITING);
         due_set(i->core, &item->due, DUE_TASK_RETRY, record->retry_at_ms);
     } else {
         queue_add_item(item);
     }
+    assert(item->state != TASK_STATE_LEASED); /* whoever had it, has it no more */
 }
 
 static void apply_late(struct core *c, struct instance *i, const struct record *record)
 {
+    assert(i->late_n <= LIMIT_LATE_N);
     struct late *late = arena_alloc_zero(&i->arena, sizeof *late);
     assert(late != NULL);
     late->task_id = record->task_id;
     late->attempt = record->failures;
     late->time_ns = record->now_ns;
     late->is_success = record->is_success;
-    late->answer = arena_copy(&i->arena, record->event);
+    late->answer = copy_must(&i->arena, record->event);
     struct late **at = &i->late_first;
     while (*at != NULL) at = &(*at)->next;
     *at = late;
     i->late_n++;
     if (i->late_n > LIMIT_LATE_N) {
+        assert(i->late_first != late);
         i->late_first = i->late_first->next;
         i->late_n--;
     }
@@ -219,6 +245,7 @@ static void apply_turn_failed(struct instance *i, const struct record *record)
 static void apply_purged(struct instance *i, const struct record *record)
 {
     instance_clear(i);
+    assert(i->started == NULL);
     i->is_purged = true;
     i->purged_seq = record->seq;
 }
@@ -232,6 +259,8 @@ static void apply_task_closed(struct instance *i, const struct record *record)
 
 static void apply_to_instance(struct core *c, struct instance *i, const struct record *record)
 {
+    assert(!i->is_purged); /* as record_is_valid() has it */
+    assert(i->started != NULL);
     switch (record->kind) {
     case RECORD_MESSAGE: fold_message(i, event_must(i, record->event)); break;
     case RECORD_TURN: apply_turn(c, i, record); break;
@@ -247,7 +276,7 @@ static void apply_to_instance(struct core *c, struct instance *i, const struct r
     case RECORD_PARKED:
         i->is_poisoned = true;
         i->is_leased = false;
-        i->park_reason = arena_copy(&i->arena, record->reason);
+        i->park_reason = copy_must(&i->arena, record->reason);
         break;
     case RECORD_UNPARKED:
         i->is_poisoned = false;
@@ -270,7 +299,7 @@ static void tell_status(struct core *c, const struct instance *i, enum orchestra
     enum orchestration_status now = instance_status(i);
     if (c->out == NULL || i->is_purged || now == before) return;
     struct effect *e = effect_new(c, EFFECT_STATUS);
-    e->status.key = arena_copy(c->out->arena, i->key);
+    e->status.key = copy_must(c->out->arena, i->key);
     e->status.status = now;
 }
 
@@ -292,8 +321,10 @@ void apply(struct core *c, const struct record *record)
         i = instance_find(c, record->key);
     } else {
         assert(i != NULL);
+        assert(record->seq > i->seq);
         apply_to_instance(c, i, record);
     }
+    assert(status_is_end(i->status) == instance_is_terminal(i));
     i->seq = record->seq;
     i->updated_ns = record->now_ns;
     turn_schedule(i);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How executions end and begin again without their orchestrator: terminate, fail for a reason of the engine,
- * rewind; and telling the parent, whoever ended the child.
+ * How executions end and begin again without their orchestrator: terminate, fail for a reason of
+ * the engine, rewind; and telling the parent, whoever ended the child.
  *
- * The engine's own turns need no worker: they work when none is connected, and end what no worker can end.
+ * The engine's own turns need no worker: they work when none is connected, and end what no worker
+ * can end.
  */
 #include "core/limits.h"
 #include "core/state.h"
@@ -12,6 +13,8 @@ void message_add(struct instance *i, struct bytes event)
 {
     struct record record = {.kind = RECORD_MESSAGE, .key = i->key, .event = event};
     assert(!instance_is_terminal(i));
+    assert(event.len > 0);
+    assert(!i->core->scratch.failed); /* where most are written */
     emit(i->core, &record);
 }
 
@@ -26,7 +29,8 @@ struct bytes sibling_key(struct core *c, struct bytes key, struct bytes id)
     return bytes_make(other, hub.len + 1 + id.len);
 }
 
-/* A turn of the engine itself: these events, and ExecutionStarted before them when it was still unread. */
+/* A turn of the engine itself: these events, and ExecutionStarted before them when it was still
+ * unread. */
 static void engine_turn(struct instance *i, struct bytes events)
 {
     struct record record = {
@@ -37,6 +41,9 @@ static void engine_turn(struct instance *i, struct bytes events)
         .is_engine = true,
         .events = events,
     };
+    assert(!instance_is_terminal(i));
+    assert(record.consumed_n <= i->inbox.n);
+    assert(events.len > 0);
     emit(i->core, &record);
 }
 
@@ -45,15 +52,19 @@ static struct bytes packed_event(struct core *c, struct buffer *event)
     assert(!event->failed);
     buffer_clear(&c->events);
     strings_add(&c->events, buffer_view(event));
+    assert(!c->events.failed);
     return buffer_view(&c->events);
 }
 
 void ending_suspend(struct instance *i, struct maybe reason)
 {
     struct core *c = i->core;
+    assert(instance_has_started(i)); /* else the suspension is a message, read after the start */
+    assert(!i->is_suspended);
     buffer_clear(&c->scratch);
     event_write_suspended(&c->scratch, c->now_ns, reason);
     engine_turn(i, packed_event(c, &c->scratch));
+    assert(i->is_suspended);
 }
 
 static void child_result_write(struct buffer *out, const struct instance *i)
@@ -61,6 +72,8 @@ static void child_result_write(struct buffer *out, const struct instance *i)
     struct event_completed completed;
     enum status status = event_completed_decode(event_bytes(i->completed), &completed);
     assert(status == OK);
+    assert(status_is_end(completed.status));
+    assert(i->has_parent);
     int64_t now_ns = i->core->now_ns;
     if (completed.status == STATUS_COMPLETED) {
         event_write_child_completed(out, now_ns, i->parent.task_id, completed.result);
@@ -71,6 +84,7 @@ static void child_result_write(struct buffer *out, const struct instance *i)
         buffer_init(&failure, out->mem);
         failure_write(&failure, "SubOrchestrationTerminated",
                       BYTES_LITERAL("the sub-orchestration was terminated"), false);
+        assert(!failure.failed);
         event_write_child_failed(out, now_ns, i->parent.task_id, buffer_view(&failure));
         buffer_release(&failure);
     }
@@ -119,7 +133,9 @@ void ending_terminate(struct instance *i, struct maybe output, bool recurse)
     buffer_clear(&c->scratch);
     event_write_execution_completed(&c->scratch, c->now_ns, -1, &completed);
     strings_add(&c->events, buffer_view(&c->scratch));
+    assert(!c->events.failed);
     engine_turn(i, buffer_view(&c->events));
+    assert(i->status == STATUS_TERMINATED);
     if (recurse) ending_terminate_children(i, output);
     ending_tell_parent(i);
 }
@@ -132,6 +148,7 @@ void ending_fail(struct instance *i, const char *type, const char *text)
 
     buffer_init(&failure, c->mem);
     failure_write(&failure, type, bytes_of_text(text), true);
+    assert(!failure.failed);
     struct event_completed completed = {
         .status = STATUS_FAILED,
         .failure = maybe_some(buffer_view(&failure)),
@@ -139,6 +156,7 @@ void ending_fail(struct instance *i, const char *type, const char *text)
     buffer_clear(&c->scratch);
     event_write_execution_completed(&c->scratch, c->now_ns, -1, &completed);
     engine_turn(i, packed_event(c, &c->scratch));
+    assert(i->status == STATUS_FAILED);
     buffer_release(&failure);
     ending_tell_parent(i);
 }
@@ -148,6 +166,8 @@ void child_started_write(struct buffer *out, const struct instance *parent,
                          const struct event_scheduled *child, int32_t task_id)
 {
     struct core *c = parent->core;
+    assert(parent->started != NULL);
+    assert(task_id >= 0);
     struct event_started started = {
         .name = child->name,
         .version = child->version,
@@ -176,6 +196,7 @@ static void rewind_children(struct instance *i)
         const struct item *item = container_of(n, struct item, of_instance);
         struct event_scheduled child;
         if (item->kind != ITEM_CHILD) continue;
+        assert(item->created->kind == EVENT_CHILD_CREATED);
         enum status status =
             event_scheduled_decode(event_bytes(item->created), &c->temporary, &child);
         assert(status == OK);
@@ -195,10 +216,13 @@ void ending_rewind(struct instance *i, struct maybe reason, struct bytes parent_
         .peer_execution = parent_execution,
     };
     assert(i->status == STATUS_FAILED);
+    assert(parent_execution.len == 0 || parent_execution.len == EXECUTION_ID_SIZE);
     new_execution_id(c, record.execution_id);
     buffer_clear(&c->scratch);
     event_write_rewound(&c->scratch, c->now_ns, reason);
     record.event = buffer_view(&c->scratch);
     emit(c, &record);
+    assert(!instance_is_terminal(i));
+    assert(i->status == STATUS_RUNNING);
     rewind_children(i);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * History events and orchestrator actions as the core sees them. The bytes of an event are those of the
- * protocol's HistoryEvent: they go from the journal to an SDK as they are, unknown fields included. The
- * core reads only what it decides on.
+ * History events and orchestrator actions as the core sees them. The bytes of an event are those of
+ * the protocol's HistoryEvent: they go from the journal to an SDK as they are, unknown fields
+ * included. The core reads only what it decides on.
  *
  * event_codec.c is the one file of core/ that knows protobuf.
  */
@@ -75,13 +75,10 @@ struct maybe {
     bool has;
 };
 #define MAYBE_NONE ((struct maybe){{NULL, 0}, false})
-static inline struct maybe maybe_some(struct bytes value)
-{
-    return (struct maybe){value, true};
-}
+static inline struct maybe maybe_some(struct bytes value) { return (struct maybe){value, true}; }
 
-/* A list of byte strings in one: for each, varint length and bytes. For the entries of a tags map, and
- * for lists of events. */
+/* A list of byte strings in one: for each, varint length and bytes. For the entries of a tags map,
+ * and for lists of events. */
 struct strings {
     struct bytes packed;
 };
@@ -100,9 +97,9 @@ bool execution_id_parse(struct bytes text, uint8_t id[EXECUTION_ID_SIZE]);
 /* What the core decides on; decoded from the bytes of one event. */
 struct event_head {
     enum event_kind kind;
-    int32_t id;      /* eventId: the action's id, or -1 */
-    int32_t ref;     /* taskScheduledId or timerId of completions, else -1 */
-    int64_t time_ns; /* time stamp; 0 when absent */
+    int32_t id;        /* eventId: the action's id, or -1 */
+    int32_t ref;       /* taskScheduledId or timerId of completions, else -1 */
+    int64_t time_ns;   /* time stamp; 0 when absent */
     struct bytes body; /* of the oneof field; borrowed from the event */
 };
 /* The same without the time, which costs more than all the rest: time_ns stays 0. */
@@ -129,11 +126,12 @@ struct event_started {
     bool has_parent;
     struct event_parent parent;
     bool has_scheduled;
-    int64_t scheduled_ms;     /* rounded up: never early */
-    struct maybe trace;       /* TraceContext, raw */
-    struct bytes tags;        /* strings: raw map entries */
+    int64_t scheduled_ms; /* rounded up: never early */
+    struct maybe trace;   /* TraceContext, raw */
+    struct bytes tags;    /* strings: raw map entries */
 };
-enum status event_started_decode(struct bytes event, struct arena *arena, struct event_started *out);
+enum status event_started_decode(struct bytes event, struct arena *arena,
+                                 struct event_started *out);
 void event_started_write(struct buffer *out, int64_t now_ns, const struct event_started *started);
 
 /* TaskScheduled and SubOrchestrationInstanceCreated. */
@@ -177,19 +175,19 @@ enum action_kind {
 struct action {
     enum action_kind kind;
     int32_t id;
-    struct bytes name;           /* task, child, event */
-    struct maybe version;        /* task, child */
-    struct maybe input;          /* task, child, event; result of complete; reason of terminate */
-    struct bytes instance_id;    /* child (may be empty), event's target, terminate's target */
-    struct maybe trace;          /* raw TraceContext */
-    struct bytes tags;           /* strings: raw map entries */
-    int64_t fire_at_s;           /* timer */
+    struct bytes name;        /* task, child, event */
+    struct maybe version;     /* task, child */
+    struct maybe input;       /* task, child, event; result of complete; reason of terminate */
+    struct bytes instance_id; /* child (may be empty), event's target, terminate's target */
+    struct maybe trace;       /* raw TraceContext */
+    struct bytes tags;        /* strings: raw map entries */
+    int64_t fire_at_s;        /* timer */
     int32_t fire_at_ns;
     enum orchestration_status status; /* complete */
-    struct maybe failure;        /* complete: raw TaskFailureDetails */
-    struct maybe new_version;    /* complete, continued as new */
-    struct bytes carryover;      /* complete, continued as new: strings, raw HistoryEvents */
-    bool recurse;                /* terminate */
+    struct maybe failure;             /* complete: raw TaskFailureDetails */
+    struct maybe new_version;         /* complete, continued as new */
+    struct bytes carryover;           /* complete, continued as new: strings, raw HistoryEvents */
+    bool recurse;                     /* terminate */
 };
 
 /* The answer of an orchestrator worker. */
@@ -227,11 +225,13 @@ void event_write_child_completed(struct buffer *out, int64_t now_ns, int32_t tas
 void event_write_child_failed(struct buffer *out, int64_t now_ns, int32_t task_id,
                               struct bytes failure);
 void event_write_rewound(struct buffer *out, int64_t now_ns, struct maybe reason);
-/* ExecutionStarted of `event` again with another execution id (and parent execution, when given). */
+/* ExecutionStarted of `event`, which is not in `out`, again with another execution id (and parent
+ * execution, when given). */
 enum status event_started_rewrite(struct buffer *out, struct bytes event, struct arena *arena,
                                   const uint8_t execution_id[EXECUTION_ID_SIZE],
                                   const uint8_t *parent_execution_id);
-/* The errorType of a TaskFailed or SubOrchestrationInstanceFailed; empty when there is none. Borrowed. */
+/* The errorType of a TaskFailed or SubOrchestrationInstanceFailed; empty when there is none.
+ * Borrowed. */
 struct bytes event_failure_type(struct bytes event);
 /* TaskFailureDetails. */
 void failure_write(struct buffer *out, const char *type, struct bytes message, bool is_final);

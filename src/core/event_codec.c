@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Between the protocol's bytes and the core's view of events and actions. The only file of core/ that
- * knows field numbers.
+ * Between the protocol's bytes and the core's view of events and actions. The only file of core/
+ * that knows field numbers.
  *
- * Reading is lenient where a newer program may have written more (unknown fields are skipped here and kept
- * in the bytes), strict about what would make the core decide on nonsense.
+ * Reading is lenient where a newer program may have written more (unknown fields are skipped here
+ * and kept in the bytes), strict about what would make the core decide on nonsense.
  */
 #include "base/arena.h"
 #include "base/assert.h"
@@ -16,6 +16,12 @@
 /* HistoryEvent */
 #define FIELD_EVENT_ID 1
 #define FIELD_TIMESTAMP 2
+#define X(name, number, text)                                                                      \
+    _Static_assert(number > FIELD_TIMESTAMP && number <= PB_NUMBER_MAX, "a field of its own");
+EVENTS(X)
+#undef X
+/* action_decode() takes every number between them for a kind. */
+_Static_assert(ACTION_REWIND - ACTION_SCHEDULE_TASK == 7, "eight kinds of action in a row");
 
 const char *event_name(enum event_kind kind)
 {
@@ -51,10 +57,7 @@ bool strings_next(struct reader *r, struct bytes *out)
     return !r->failed;
 }
 
-void strings_add(struct buffer *packed, struct bytes value)
-{
-    buffer_bytes(packed, value);
-}
+void strings_add(struct buffer *packed, struct bytes value) { buffer_bytes(packed, value); }
 
 uint32_t strings_count(struct bytes packed)
 {
@@ -98,6 +101,8 @@ bool execution_id_parse(struct bytes text, uint8_t id[EXECUTION_ID_SIZE])
 static int64_t timestamp_ms(int64_t seconds, int32_t nanos)
 {
     int64_t ms = 0;
+    assert(nanos >= 0); /* pb_get_timestamp() answers no others */
+    assert(nanos < PB_NANOS_PER_SECOND);
     if (__builtin_mul_overflow(seconds, INT64_C(1000), &ms)) {
         return seconds < 0 ? INT64_MIN : INT64_MAX - 1;
     }
@@ -177,6 +182,7 @@ static enum status head_decode(struct bytes event, bool want_time, struct event_
     }
     if (r.failed) return E_INVALID;
     head.ref = event_ref(head.kind, head.body);
+    assert(want_time || head.time_ns == 0);
     *out = head;
     return OK;
 }
@@ -216,7 +222,9 @@ static bool parent_decode(struct bytes message, struct event_parent *out)
         case 1: out->task_id = pb_int32(&f); break;
         case 2: ok = get_maybe(&f, &out->name); break;
         case 3: ok = get_maybe(&f, &out->version); break;
-        case 4: ok = f.wire == PB_LEN && instance_decode(f.bytes, &out->instance_id, &execution); break;
+        case 4:
+            ok = f.wire == PB_LEN && instance_decode(f.bytes, &out->instance_id, &execution);
+            break;
         }
     }
     out->has_execution_id = execution_id_parse(execution, out->execution_id);
@@ -231,6 +239,7 @@ struct tags_collector {
 
 static void tags_collect(struct tags_collector *tags, struct arena *arena, const struct pb_field *f)
 {
+    assert(f->wire == PB_LEN);
     if (!tags->is_open) {
         buffer_init(&tags->packed, arena->mem);
         tags->is_open = true;
@@ -260,7 +269,8 @@ static bool started_field(const struct pb_field *f, struct event_started *out)
     case 2: return get_maybe(f, &out->version);
     case 3: return get_maybe(f, &out->input);
     case 4:
-        if (f->wire != PB_LEN || !instance_decode(f->bytes, &out->instance_id, &execution)) return false;
+        if (f->wire != PB_LEN || !instance_decode(f->bytes, &out->instance_id, &execution))
+            return false;
         return execution_id_parse(execution, out->execution_id);
     case 5:
         out->has_parent = true;
@@ -287,8 +297,10 @@ enum status event_started_decode(struct bytes event, struct arena *arena, struct
     struct pb_field f;
     bool ok = true;
     while (ok && pb_next(&r, &f)) {
-        if (f.number == 9 && f.wire == PB_LEN) tags_collect(&tags, arena, &f);
-        else ok = started_field(&f, &started);
+        if (f.number == 9 && f.wire == PB_LEN)
+            tags_collect(&tags, arena, &f);
+        else
+            ok = started_field(&f, &started);
     }
     ok = tags_finish(&tags, arena, &started.tags) && ok && !r.failed;
     if (!ok) return E_INVALID;
@@ -311,15 +323,22 @@ enum status event_scheduled_decode(struct bytes event, struct arena *arena,
     bool ok = true;
     uint32_t shift = is_child ? 1 : 0; /* a child has its instance id first */
     while (ok && pb_next(&r, &f)) {
-        if (is_child && f.number == 1) ok = get_bytes(&f, &s.instance_id);
-        else if (f.number == 1 + shift) ok = get_bytes(&f, &s.name);
-        else if (f.number == 2 + shift) ok = get_maybe(&f, &s.version);
-        else if (f.number == 3 + shift) ok = get_maybe(&f, &s.input);
-        else if (f.number == 4 + shift) s.trace = raw_message(&f);
-        else if (f.number == 5 + shift && f.wire == PB_LEN) tags_collect(&tags, arena, &f);
+        if (is_child && f.number == 1)
+            ok = get_bytes(&f, &s.instance_id);
+        else if (f.number == 1 + shift)
+            ok = get_bytes(&f, &s.name);
+        else if (f.number == 2 + shift)
+            ok = get_maybe(&f, &s.version);
+        else if (f.number == 3 + shift)
+            ok = get_maybe(&f, &s.input);
+        else if (f.number == 4 + shift)
+            s.trace = raw_message(&f);
+        else if (f.number == 5 + shift && f.wire == PB_LEN)
+            tags_collect(&tags, arena, &f);
     }
     ok = tags_finish(&tags, arena, &s.tags) && ok && !r.failed;
     if (!ok) return E_INVALID;
+    assert(is_child || s.instance_id.len == 0);
     *out = s;
     return OK;
 }
@@ -389,6 +408,7 @@ enum status event_fire_at_decode(struct bytes event, int64_t *fire_at_ms)
 static bool schedule_field(const struct pb_field *f, struct action *a, bool is_child)
 {
     uint32_t shift = is_child ? 1 : 0;
+    assert(is_child == (a->kind == ACTION_CREATE_CHILD));
     if (is_child && f->number == 1) return get_bytes(f, &a->instance_id);
     if (f->number == 1 + shift) return get_bytes(f, &a->name);
     if (f->number == 2 + shift) return get_maybe(f, &a->version);
@@ -443,7 +463,7 @@ static bool action_field(const struct pb_field *f, struct action *a)
     case ACTION_SEND_ENTITY_MESSAGE:
     case ACTION_REWIND: return true;
     }
-    return false;
+    unreachable("action_decode() lets no other kind pass");
 }
 
 /* The repeated field that is collected: tags, or events carried over. */
@@ -459,7 +479,7 @@ static uint32_t action_repeated(enum action_kind kind)
     case ACTION_SEND_ENTITY_MESSAGE:
     case ACTION_REWIND: return 0;
     }
-    return 0;
+    unreachable("action_decode() lets no other kind pass");
 }
 
 static bool action_body_decode(struct bytes body, struct arena *arena, struct action *a)
@@ -471,13 +491,17 @@ static bool action_body_decode(struct bytes body, struct arena *arena, struct ac
     bool ok = true;
 
     while (ok && pb_next(&r, &f)) {
-        if (f.number == repeated && f.wire == PB_LEN) tags_collect(&collected, arena, &f);
-        else ok = action_field(&f, a);
+        if (f.number == repeated && f.wire == PB_LEN)
+            tags_collect(&collected, arena, &f);
+        else
+            ok = action_field(&f, a);
     }
     struct bytes packed;
     ok = tags_finish(&collected, arena, &packed) && ok && !r.failed;
-    if (a->kind == ACTION_COMPLETE) a->carryover = packed;
-    else a->tags = packed;
+    if (a->kind == ACTION_COMPLETE)
+        a->carryover = packed;
+    else
+        a->tags = packed;
     return ok;
 }
 
@@ -491,7 +515,8 @@ static bool action_decode(struct bytes message, struct arena *arena, struct acti
     while (pb_next(&r, &f)) {
         if (f.number == 1 && f.wire == PB_VARINT) {
             a->id = pb_int32(&f);
-        } else if (f.number >= ACTION_SCHEDULE_TASK && f.number <= ACTION_REWIND && f.wire == PB_LEN) {
+        } else if (f.number >= ACTION_SCHEDULE_TASK && f.number <= ACTION_REWIND &&
+                   f.wire == PB_LEN) {
             a->kind = (enum action_kind)f.number;
             body = f.bytes;
         }
@@ -523,7 +548,9 @@ enum status orchestrator_answer_decode(struct bytes response, struct arena *aren
     r = pb_reader_make(response);
     while (pb_next(&r, &f)) {
         if (f.number != 2) continue;
-        if (f.wire != PB_LEN || !action_decode(f.bytes, arena, &answer.actions[n])) return E_INVALID;
+        assert(n < answer.actions_n);
+        if (f.wire != PB_LEN || !action_decode(f.bytes, arena, &answer.actions[n]))
+            return E_INVALID;
         n++;
     }
     assert(n == answer.actions_n);
@@ -536,6 +563,7 @@ enum status orchestrator_answer_decode(struct bytes response, struct arena *aren
 static struct pb_mark event_begin(struct buffer *out, int64_t now_ns, int32_t id,
                                   enum event_kind kind, size_t hint)
 {
+    assert(kind != EVENT_UNKNOWN);
     pb_put_plain_int32(out, FIELD_EVENT_ID, id);
     pb_put_timestamp(out, FIELD_TIMESTAMP, now_ns);
     return pb_begin(out, (uint32_t)kind, hint);
@@ -556,6 +584,7 @@ static void put_strings(struct buffer *out, uint32_t number, struct bytes packed
     struct reader r = reader_make(packed);
     struct bytes one;
     while (strings_next(&r, &one)) pb_put_bytes(out, number, one);
+    assert(!r.failed); /* of our own making */
 }
 
 static void put_instance(struct buffer *out, uint32_t number, struct bytes id,
@@ -608,6 +637,7 @@ enum status event_started_rewrite(struct buffer *out, struct bytes event, struct
 {
     struct event_head head;
     struct event_started s;
+    assert(event.ptr != out->ptr);
     if (event_head_decode(event, &head) != OK) return E_INVALID;
     enum status status = event_started_decode(event, arena, &s);
     if (status != OK) return status;
@@ -627,6 +657,8 @@ void event_write_orchestrator_started(struct buffer *out, int64_t now_ns)
 
 void event_write_task_scheduled(struct buffer *out, int64_t now_ns, const struct action *a)
 {
+    assert(a->kind == ACTION_SCHEDULE_TASK);
+    assert(a->id >= 0);
     struct pb_mark m = event_begin(out, now_ns, a->id, EVENT_TASK_SCHEDULED,
                                    a->name.len + a->input.value.len + a->tags.len + 10);
     pb_put_plain_bytes(out, 1, a->name);
@@ -639,6 +671,9 @@ void event_write_task_scheduled(struct buffer *out, int64_t now_ns, const struct
 
 void event_write_child_created(struct buffer *out, int64_t now_ns, const struct action *a)
 {
+    assert(a->kind == ACTION_CREATE_CHILD);
+    assert(a->id >= 0);
+    assert(a->instance_id.len > 0); /* who leaves it to us has got one by now */
     struct pb_mark m =
         event_begin(out, now_ns, a->id, EVENT_CHILD_CREATED,
                     a->name.len + a->input.value.len + a->instance_id.len + a->tags.len + 12);
@@ -653,6 +688,8 @@ void event_write_child_created(struct buffer *out, int64_t now_ns, const struct 
 
 void event_write_timer_created(struct buffer *out, int64_t now_ns, const struct action *a)
 {
+    assert(a->kind == ACTION_CREATE_TIMER);
+    assert(a->id >= 0);
     struct pb_mark m = event_begin(out, now_ns, a->id, EVENT_TIMER_CREATED, 14);
     pb_put_timestamp_parts(out, 1, a->fire_at_s, a->fire_at_ns);
     pb_end(out, m);
@@ -660,6 +697,7 @@ void event_write_timer_created(struct buffer *out, int64_t now_ns, const struct 
 
 void event_write_event_sent(struct buffer *out, int64_t now_ns, const struct action *a)
 {
+    assert(a->kind == ACTION_SEND_EVENT);
     struct pb_mark m = event_begin(out, now_ns, a->id, EVENT_EVENT_SENT,
                                    a->name.len + a->input.value.len + a->instance_id.len + 10);
     pb_put_plain_bytes(out, 1, a->instance_id);
@@ -671,6 +709,7 @@ void event_write_event_sent(struct buffer *out, int64_t now_ns, const struct act
 void event_write_execution_completed(struct buffer *out, int64_t now_ns, int32_t id,
                                      const struct event_completed *completed)
 {
+    assert(completed->status != STATUS_CONTINUED_AS_NEW); /* which has no such event */
     struct pb_mark m = event_begin(out, now_ns, id, EVENT_EXECUTION_COMPLETED,
                                    completed->result.value.len + completed->failure.value.len + 10);
     pb_put_plain_varint(out, 1, (uint64_t)completed->status);
@@ -691,6 +730,8 @@ void event_write_terminated(struct buffer *out, int64_t now_ns, struct maybe inp
 static void write_with_reason(struct buffer *out, int64_t now_ns, enum event_kind kind,
                               struct maybe reason)
 {
+    assert(kind == EVENT_EXECUTION_SUSPENDED || kind == EVENT_EXECUTION_RESUMED ||
+           kind == EVENT_EXECUTION_REWOUND); /* these have the reason in the same field */
     struct pb_mark m = event_begin(out, now_ns, -1, kind, reason.value.len + 4);
     put_maybe(out, 1, reason);
     pb_end(out, m);
@@ -723,6 +764,7 @@ void event_write_raised(struct buffer *out, int64_t now_ns, struct bytes name, s
 static void write_done(struct buffer *out, int64_t now_ns, enum event_kind kind, int32_t ref,
                        struct maybe result)
 {
+    assert(kind == EVENT_TASK_COMPLETED || kind == EVENT_CHILD_COMPLETED);
     struct pb_mark m = event_begin(out, now_ns, -1, kind, result.value.len + 10);
     pb_put_plain_int32(out, 1, ref);
     put_maybe(out, 2, result);
@@ -732,6 +774,7 @@ static void write_done(struct buffer *out, int64_t now_ns, enum event_kind kind,
 static void write_failed(struct buffer *out, int64_t now_ns, enum event_kind kind, int32_t ref,
                          struct bytes failure)
 {
+    assert(kind == EVENT_TASK_FAILED || kind == EVENT_CHILD_FAILED);
     struct pb_mark m = event_begin(out, now_ns, -1, kind, failure.len + 10);
     pb_put_plain_int32(out, 1, ref);
     pb_put_bytes(out, 2, failure);
@@ -770,6 +813,7 @@ void event_write_timer_fired(struct buffer *out, int64_t now_ns, int32_t timer_i
     int32_t nanos = 0;
     enum status status = event_peek(timer_created_event, &head);
     assert(status == OK); /* it is in our history: it was decoded before */
+    assert(head.kind == EVENT_TIMER_CREATED);
     bool is_read = fire_at_parts(head.body, &seconds, &nanos);
     assert(is_read);
     struct pb_mark m = event_begin(out, now_ns, -1, EVENT_TIMER_FIRED, 18);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Events into instances. An instance's state is a fold of its history and inbox: what is open, whether it is
- * suspended, what it ended with. The same functions run when something happens, when a record is applied
- * after a crash, and (fold_reopen) when a snapshot is loaded.
+ * Events into instances. An instance's state is a fold of its history and inbox: what is open,
+ * whether it is suspended, what it ended with. The same functions run when something happens, when
+ * a record is applied after a crash, and (fold_reopen) when a snapshot is loaded.
  */
 #include "core/state.h"
+
+_Static_assert(_Alignof(struct event) <= 8, "arenas align to 8 bytes");
 
 struct event *event_new(struct instance *i, struct bytes data)
 {
@@ -31,8 +33,11 @@ struct event *event_must(struct instance *i, struct bytes data)
 void event_list_add(struct event_list *list, struct event *event)
 {
     assert(event->next == NULL);
-    if (list->last == NULL) list->first = event;
-    else list->last->next = event;
+    assert((list->last == NULL) == (list->n == 0));
+    if (list->last == NULL)
+        list->first = event;
+    else
+        list->last->next = event;
     list->last = event;
     list->n++;
     list->size += event->len;
@@ -42,11 +47,14 @@ static struct event *event_list_pop(struct event_list *list)
 {
     struct event *event = list->first;
     assert(event != NULL);
+    assert(list->n > 0);
+    assert(list->size >= event->len);
     list->first = event->next;
     if (list->first == NULL) list->last = NULL;
     list->n--;
     list->size -= event->len;
     event->next = NULL;
+    assert((list->first == NULL) == (list->n == 0));
     return event;
 }
 
@@ -88,11 +96,13 @@ void history_ids(const struct instance *i, struct id_set *set)
 
 void fold_message(struct instance *i, struct event *event)
 {
+    assert(i->completed == NULL); /* who has ended is sent nothing */
+    assert(i->started != NULL);
     struct item *item = answered_item(i, event);
     if (item != NULL) item_close(item);
     if (event->kind == EVENT_EXECUTION_SUSPENDED) {
         i->is_suspended = true;
-        /* a turn that is with a worker does not count any more: it is given anew after the resume */
+        /* a turn that is with a worker counts no more: it is given anew after the resume */
         i->is_leased = false;
         i->worker = 0;
         i->turns++;
@@ -106,6 +116,7 @@ static void fold_completed(struct instance *i, const struct event *event)
     struct event_completed completed;
     enum status status = event_completed_decode(event_bytes(event), &completed);
     assert(status == OK); /* of our own making */
+    assert(status_is_end(completed.status));
     assert(i->completed == NULL);
     i->completed = event;
     i->status = completed.status;
@@ -134,6 +145,7 @@ void fold_history(struct instance *i, struct event *event)
 void fold_consume(struct instance *i, uint32_t n)
 {
     assert(n <= i->inbox.n);
+    assert(i->completed == NULL);
     while (n-- > 0) {
         struct event *event = event_list_pop(&i->inbox);
         event_list_add(&i->history, event);
@@ -151,6 +163,7 @@ static void reopen(struct instance *i, const struct event *event)
 
 void fold_reopen(struct instance *i)
 {
+    assert(i->items_n == 0);
     i->id_max = -1;
     for (const struct event *e = i->history.first; e != NULL; e = e->next) {
         if (e->id > i->id_max) i->id_max = e->id;
@@ -173,7 +186,7 @@ static bool survives_generation(const struct event *event)
 
 static struct maybe maybe_copy(struct arena *arena, struct maybe value)
 {
-    if (value.has) value.value = arena_copy(arena, value.value);
+    if (value.has) value.value = copy_must(arena, value.value);
     return value;
 }
 
@@ -214,9 +227,12 @@ void instance_continue(struct instance *i, const struct record *record)
         if (survives_generation(e)) event_list_add(&i->inbox, event_must(i, event_bytes(e)));
     }
     arena_release(&old);
+    assert(i->history.n == 0);
+    assert(!instance_has_started(i)); /* its start is unread, before all that was carried over */
 }
 
-/* Ids of tasks that failed: their schedules are forgotten, so that the orchestrator schedules them again. */
+/* Ids of tasks that failed: their schedules are forgotten, so that the orchestrator schedules them
+ * again. */
 static bool task_failed(const struct event_list *history, int32_t id)
 {
     for (const struct event *e = history->first; e != NULL; e = e->next) {
@@ -239,6 +255,7 @@ static struct event *restarted(struct instance *i, const struct event *event,
                                const uint8_t *execution_id, struct bytes parent_execution)
 {
     struct core *c = i->core;
+    assert(event->kind == EVENT_EXECUTION_STARTED);
     const uint8_t *parent = parent_execution.len == EXECUTION_ID_SIZE ? parent_execution.ptr : NULL;
     buffer_clear(&c->scratch2);
     enum status status = event_started_rewrite(&c->scratch2, event_bytes(event), &c->temporary,
@@ -253,6 +270,7 @@ void instance_rewind(struct instance *i, const struct record *record)
     struct event_list history = i->history;
 
     assert(instance_is_terminal(i));
+    assert(!i->is_leased);
     items_end(i, true);
     i->history = (struct event_list){0};
     memcpy(i->execution_id, record->execution_id, EXECUTION_ID_SIZE);
@@ -292,6 +310,7 @@ void instance_relink(struct instance *i, const struct record *record)
         struct event **at = &lists[n]->first;
         while (*at != NULL && *at != i->started) at = &(*at)->next;
         if (*at == NULL) continue;
+        assert(lists[n]->size >= (*at)->len);
         event->next = (*at)->next;
         if (lists[n]->last == *at) lists[n]->last = event;
         lists[n]->size += event->len;

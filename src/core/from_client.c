@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What clients ask: start, raise, terminate, suspend, resume, rewind, restart, purge, resubmit. Input is
- * checked here, once; every answer says what to do.
+ * What clients ask: start, raise, terminate, suspend, resume, rewind, restart, purge, resubmit.
+ * Input is checked here, once; every answer says what to do.
  */
 #include "core/limits.h"
 #include "core/state.h"
@@ -16,7 +16,8 @@ static bool has_control_characters(struct bytes text)
     return false;
 }
 
-/* The rules of the protocol's own service for ids, so that an id is good everywhere. NULL when valid. */
+/* The rules of the protocol's own service for ids, so that an id is good everywhere. NULL when
+ * valid. */
 static const char *id_problem(struct bytes id)
 {
     if (id.len == 0) return "the instance id is empty";
@@ -25,7 +26,8 @@ static const char *id_problem(struct bytes id)
     if (!bytes_is_utf8(id)) return "the instance id is not UTF-8";
     if (has_control_characters(id)) return "the instance id has control characters";
     for (size_t n = 0; n < id.len; n++) {
-        if (memchr("/\\#?", id.ptr[n], 4) != NULL) return "an instance id must not have any of / \\ # ?";
+        if (memchr("/\\#?", id.ptr[n], 4) != NULL)
+            return "an instance id must not have any of / \\ # ?";
     }
     return NULL;
 }
@@ -38,12 +40,14 @@ static const char *name_problem(struct bytes name)
 }
 
 #define MASK(status) (1u << (status))
+_Static_assert(STATUS_SUSPENDED < 32, "every status is a bit of the mask");
 #define MASK_RUNNING (MASK(STATUS_RUNNING) | MASK(STATUS_PENDING) | MASK(STATUS_SUSPENDED))
 
-/* OK: create (over an existing one). E_EXISTS, E_INVALID: refuse. E_PRECONDITION: leave what is there, and
- * answer as if it had been created. */
+/* OK: create (over an existing one). E_EXISTS, E_INVALID: refuse. E_PRECONDITION: leave what is
+ * there, and answer as if it had been created. */
 static enum status reuse_decide(const struct instance *i, enum reuse reuse, uint32_t mask)
 {
+    assert(!i->is_purged);
     bool is_in_mask = (mask & MASK(instance_status(i))) != 0;
     switch (reuse) {
     case REUSE_DEFAULT: return instance_is_terminal(i) ? OK : E_EXISTS;
@@ -55,9 +59,11 @@ static enum status reuse_decide(const struct instance *i, enum reuse reuse, uint
     return E_INVALID;
 }
 
-static void create(struct core *c, struct bytes key, const struct event_started *started,
-                   int64_t start_at_ms)
+static const struct instance *create(struct core *c, struct bytes key,
+                                     const struct event_started *started, int64_t start_at_ms)
 {
+    assert(!started->has_parent); /* nobody waits for what a client starts */
+    assert(started->has_scheduled || start_at_ms == 0);
     struct record record = {
         .kind = RECORD_CREATED,
         .key = key,
@@ -69,6 +75,10 @@ static void create(struct core *c, struct bytes key, const struct event_started 
     assert(!c->scratch.failed);
     record.event = buffer_view(&c->scratch);
     emit(c, &record);
+    const struct instance *i = instance_find(c, key);
+    assert(i != NULL);
+    assert(i->status == STATUS_PENDING);
+    return i;
 }
 
 static const char *start_problem(const struct input_start *start)
@@ -81,8 +91,8 @@ static const char *start_problem(const struct input_start *start)
     }
     if (start->reuse == REUSE_REPLACE && (start->reuse_mask & MASK_RUNNING) != 0 &&
         (start->reuse_mask & MASK(STATUS_TERMINATED)) == 0) {
-        return "Invalid reusable statuses: cannot exclude 'Terminated' while also allowing reuse of "
-               "running instances";
+        return "Invalid reusable statuses: cannot exclude 'Terminated' while also allowing reuse "
+               "of running instances";
     }
     return NULL;
 }
@@ -107,12 +117,14 @@ void on_client_start(struct core *c, const struct input *in)
             return;
         }
         if (status != OK) {
-            reply(c, status, "an orchestration instance already exists with this id: choose "
-                             "another id, or a reuse policy that allows to replace it");
+            reply(c, status,
+                  "an orchestration instance already exists with this id: choose "
+                  "another id, or a reuse policy that allows to replace it");
             return;
         }
         if (!instance_is_terminal(old)) ending_terminate(old, MAYBE_NONE, false);
     }
+    assert(old == NULL || instance_is_terminal(old));
     bool is_later = start->has_scheduled && start->scheduled_ms > now_ms(c);
     struct event_started started = {
         .name = start->name,
@@ -125,8 +137,7 @@ void on_client_start(struct core *c, const struct input *in)
         .tags = start->tags,
     };
     new_execution_id(c, started.execution_id);
-    create(c, start->key, &started, started.scheduled_ms);
-    reply_instance(c, instance_find(c, start->key));
+    reply_instance(c, create(c, start->key, &started, started.scheduled_ms));
 }
 
 void on_client_restart(struct core *c, const struct input *in)
@@ -138,19 +149,19 @@ void on_client_restart(struct core *c, const struct input *in)
         return;
     }
     if (!instance_is_terminal(i)) {
-        reply(c, E_PRECONDITION, "the instance is still running: terminate it first, or restart it "
-                                 "with a new id");
+        reply(c, E_PRECONDITION,
+              "the instance is still running: terminate it first, or restart it "
+              "with a new id");
         return;
     }
     /* a copy: the instance's own bytes go when it begins again */
-    struct bytes event = arena_copy(&c->temporary, event_bytes(i->started));
+    struct bytes event = copy_must(&c->temporary, event_bytes(i->started));
     enum status status = event_started_decode(event, &c->temporary, &started);
     assert(status == OK);
     started.has_parent = false;
     started.has_scheduled = false;
     new_execution_id(c, started.execution_id);
-    create(c, in->client.key, &started, 0);
-    reply_instance(c, instance_find(c, in->client.key));
+    reply_instance(c, create(c, in->client.key, &started, 0));
 }
 
 /* ---- control ---- */
@@ -176,9 +187,11 @@ void on_client_raise(struct core *c, const struct input *in)
         reply(c, OK, "the instance has ended: the event was dropped");
         return;
     }
-    if (i->inbox.n >= LIMIT_INBOX_N || i->inbox.size + in->client.data.value.len > LIMIT_INBOX_SIZE) {
-        reply(c, E_LIMIT, "too many unread events wait in this instance: try again when it has read "
-                          "some");
+    if (i->inbox.n >= LIMIT_INBOX_N ||
+        i->inbox.size + in->client.data.value.len > LIMIT_INBOX_SIZE) {
+        reply(c, E_LIMIT,
+              "too many unread events wait in this instance: try again when it has read "
+              "some");
         return;
     }
     buffer_clear(&c->scratch);
@@ -191,8 +204,11 @@ void on_client_terminate(struct core *c, const struct input *in)
 {
     struct instance *i = find_or_reply(c, in->client.key);
     if (i == NULL) return;
-    if (!instance_is_terminal(i)) ending_terminate(i, in->client.data, in->client.recurse);
-    else if (in->client.recurse) ending_terminate_children(i, in->client.data);
+    if (!instance_is_terminal(i))
+        ending_terminate(i, in->client.data, in->client.recurse);
+    else if (in->client.recurse)
+        ending_terminate_children(i, in->client.data);
+    assert(instance_is_terminal(i));
     reply(c, OK, "");
 }
 
@@ -220,6 +236,9 @@ void on_client_suspend(struct core *c, const struct input *in)
         event_write_suspended(&c->scratch, c->now_ns, in->client.data);
         message_add(i, buffer_view(&c->scratch));
     }
+    assert(i->is_suspended);
+    assert(i->queue == NULL); /* its turn is not offered while it is */
+    assert(!i->is_leased);
     reply(c, OK, "");
 }
 
@@ -230,11 +249,13 @@ void on_client_resume(struct core *c, const struct input *in)
     if (i->is_poisoned && !instance_is_terminal(i)) {
         struct record record = {.kind = RECORD_UNPARKED, .key = i->key};
         emit(c, &record);
+        assert(!i->is_poisoned);
     }
     if (i->is_suspended && !instance_is_terminal(i)) {
         buffer_clear(&c->scratch);
         event_write_resumed(&c->scratch, c->now_ns, in->client.data);
         message_add(i, buffer_view(&c->scratch));
+        assert(!i->is_suspended);
     }
     reply(c, OK, "");
 }
@@ -245,14 +266,15 @@ void on_client_rewind(struct core *c, const struct input *in)
     if (i == NULL) return;
     if (!instance_is_terminal(i) || i->status != STATUS_FAILED) {
         reply(c, E_PRECONDITION,
-              step_text(c, "precondition: only a failed instance can be rewound; this one is %s, "
-                           "which does not allow it",
+              step_text(c,
+                        "precondition: only a failed instance can be rewound; this one is %s, "
+                        "which does not allow it",
                         orchestration_status_name(instance_status(i))));
         return;
     }
     struct bytes parent = BYTES_NONE;
     if (i->has_parent && i->parent.has_execution_id) {
-        parent = arena_copy(&c->temporary, bytes_make(i->parent.execution_id, EXECUTION_ID_SIZE));
+        parent = copy_must(&c->temporary, bytes_make(i->parent.execution_id, EXECUTION_ID_SIZE));
     }
     ending_rewind(i, in->client.data, parent);
     reply(c, OK, "");
@@ -268,6 +290,7 @@ void on_client_purge(struct core *c, const struct input *in)
     }
     struct record record = {.kind = RECORD_PURGED, .key = i->key};
     emit(c, &record);
+    assert(i->is_purged);
     reply(c, OK, "");
 }
 
@@ -281,6 +304,7 @@ void on_client_resubmit(struct core *c, const struct input *in)
         reply(c, E_PRECONDITION, "this step does not wait for an operator or for a retry");
         return;
     }
+    assert(!item->is_detached);
     struct record record = {
         .kind = RECORD_TASK_TRIED,
         .key = i->key,
@@ -291,5 +315,7 @@ void on_client_resubmit(struct core *c, const struct input *in)
     };
     memcpy(record.execution_id, item->execution_id, EXECUTION_ID_SIZE);
     emit(c, &record);
+    assert(item->state == TASK_STATE_QUEUED);
+    assert(item->failures == 0);
     reply(c, OK, "");
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the passing of time brings: timers, scheduled starts, retries, late workers, messages to send again.
- * A tick handles a bounded number of things, so that a million due timers do not hold up everything else.
+ * What the passing of time brings: timers, scheduled starts, retries, late workers, messages to
+ * send again. A tick handles a bounded number of things, so that a million due timers do not hold
+ * up everything else.
  */
 #include "core/limits.h"
 #include "core/state.h"
@@ -10,6 +11,8 @@ static void timer_fires(struct item *item)
 {
     struct instance *i = item->instance;
     struct core *c = i->core;
+    assert(item->kind == ITEM_TIMER);
+    assert(item->due.node.key <= now_ms(c)); /* never early */
     buffer_clear(&c->scratch);
     event_write_timer_fired(&c->scratch, c->now_ns, item->id, event_bytes(item->created));
     c->stats.timers_fired++;
@@ -18,23 +21,27 @@ static void timer_fires(struct item *item)
 
 static void worker_is_late(struct item *item)
 {
+    assert(item->kind == ITEM_TASK);
     assert(item->state == TASK_STATE_LEASED);
-    supervise(item, GIVEN_UP_LATE,
-              BYTES_LITERAL("no answer before the complete-by time"), false);
+    supervise(item, GIVEN_UP_LATE, BYTES_LITERAL("no answer before the complete-by time"), false);
 }
 
 static void fall_due(struct due *due)
 {
     struct item *item = container_of(due, struct item, due);
     struct instance *instance = container_of(due, struct instance, due);
+    assert(!due->node.is_linked);
     switch (due->kind) {
     case DUE_TIMER: timer_fires(item); break;
     case DUE_START:
     case DUE_TURN_RETRY:
+        assert(instance->queue == NULL);
+        assert(!instance->is_leased);
         turn_schedule(instance);
         instance_sort(instance);
         break;
     case DUE_TASK_RETRY:
+        assert(item->state == TASK_STATE_WAITING);
         queue_add_item(item);
         instance_sort(item->instance);
         break;
@@ -54,5 +61,6 @@ void on_clock_tick(struct core *c, const struct input *in)
         n++;
     }
     c->out->has_more = node != NULL && node->key <= now_ms(c);
+    assert(!c->out->has_more || n == LIMIT_TICK_N);
     outbox_resend(c, false);
 }

@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Messages of other instances, through their partition. Each has a number; what has arrived before is
- * acknowledged again and dropped, what comes out of turn is dropped without (it will be sent again).
+ * Messages of other instances, through their partition. Each has a number; what has arrived before
+ * is acknowledged again and dropped, what comes out of turn is dropped without (it will be sent
+ * again).
  */
 #include "core/limits.h"
 #include "core/state.h"
 
 #include "base/planted.h"
 
-static void drop(struct core *c)
-{
-    c->stats.dropped_messages++;
-}
+static void drop(struct core *c) { c->stats.dropped_messages++; }
 
 static bool is_execution(const uint8_t id[EXECUTION_ID_SIZE], struct bytes wanted)
 {
@@ -29,8 +27,7 @@ static void on_event(struct core *c, const struct input *in)
 {
     struct instance *i = instance_find_live(c, in->message.target);
     if (i == NULL || instance_is_terminal(i) || !is_event(in, EVENT_EVENT_RAISED) ||
-        i->inbox.n >= LIMIT_INBOX_N ||
-        i->inbox.size + in->message.event.len > LIMIT_INBOX_SIZE) {
+        i->inbox.n >= LIMIT_INBOX_N || i->inbox.size + in->message.event.len > LIMIT_INBOX_SIZE) {
         drop(c);
         return;
     }
@@ -54,7 +51,8 @@ static void on_child_done(struct core *c, const struct input *in)
     message_add(i, in->message.event);
 }
 
-static void create_child(struct core *c, const struct input *in, const struct event_started *started)
+static void create_child(struct core *c, const struct input *in,
+                         const struct event_started *started)
 {
     struct record record = {
         .kind = RECORD_CREATED,
@@ -66,20 +64,23 @@ static void create_child(struct core *c, const struct input *in, const struct ev
 }
 
 /* The id is taken: the parent must know, and must not wait for somebody else's orchestration. */
-static void refuse_child(struct core *c, const struct input *in, const struct event_started *started)
+static void refuse_child(struct core *c, const struct input *in,
+                         const struct event_started *started)
 {
     struct buffer failure;
     buffer_init(&failure, c->mem);
     failure_write(&failure, "OrchestrationAlreadyExists",
-                  BYTES_LITERAL("an orchestration with the id of this child is already running"), false);
+                  BYTES_LITERAL("an orchestration with the id of this child is already running"),
+                  false);
+    assert(!failure.failed);
     buffer_clear(&c->scratch);
-    event_write_child_failed(&c->scratch, c->now_ns, started->parent.task_id, buffer_view(&failure));
+    event_write_child_failed(&c->scratch, c->now_ns, started->parent.task_id,
+                             buffer_view(&failure));
     buffer_release(&failure);
 
-    outbox_send(c, MESSAGE_CHILD_DONE,
-                sibling_key(c, in->message.target, started->parent.instance_id),
-                bytes_make(started->parent.execution_id, EXECUTION_ID_SIZE),
-                buffer_view(&c->scratch));
+    outbox_send(
+        c, MESSAGE_CHILD_DONE, sibling_key(c, in->message.target, started->parent.instance_id),
+        bytes_make(started->parent.execution_id, EXECUTION_ID_SIZE), buffer_view(&c->scratch));
 }
 
 static void on_start_child(struct core *c, const struct input *in)
@@ -90,8 +91,10 @@ static void on_start_child(struct core *c, const struct input *in)
         return;
     }
     const struct instance *i = instance_find_live(c, in->message.target);
-    if (i == NULL || instance_is_terminal(i)) create_child(c, in, &started);
-    else refuse_child(c, in, &started);
+    if (i == NULL || instance_is_terminal(i))
+        create_child(c, in, &started);
+    else
+        refuse_child(c, in, &started);
 }
 
 static void on_terminate(struct core *c, const struct input *in)
@@ -110,12 +113,15 @@ static void on_terminate(struct core *c, const struct input *in)
     struct maybe output = MAYBE_NONE;
     bool recurse = false;
     event_terminated_decode(in->message.event, &output, &recurse);
-    if (!instance_is_terminal(i)) ending_terminate(i, output, recurse);
-    else if (recurse) ending_terminate_children(i, output);
+    if (!instance_is_terminal(i))
+        ending_terminate(i, output, recurse);
+    else if (recurse)
+        ending_terminate_children(i, output);
+    assert(instance_is_terminal(i));
 }
 
-/* The parent begins again: so does its failed child; one that is gone starts anew; one that runs, or has ended
- * otherwise, learns of the parent's new execution and answers (again). */
+/* The parent begins again: so does its failed child; one that is gone starts anew; one that runs,
+ * or has ended otherwise, learns of the parent's new execution and answers (again). */
 static void on_rewind_child(struct core *c, const struct input *in)
 {
     struct event_started started;
@@ -169,6 +175,7 @@ void on_partition_message(struct core *c, const struct input *in)
         };
         on_new_message(c, in);
         emit(c, &record);
+        assert(peer->received_seq == in->message.seq);
     }
     struct effect *e = effect_new(c, EFFECT_ACK);
     e->ack.to = in->message.from;
@@ -180,11 +187,13 @@ void on_partition_ack(struct core *c, const struct input *in)
     assert(in->ack.from < c->options.partitions_n);
     struct peer *peer = &c->peers[in->ack.from];
     /* acknowledged before, or more than was sent: an acknowledgement that went astray */
-    if (peer->first == NULL || in->ack.seq < peer->first->seq || in->ack.seq > peer->sent_seq) return;
+    if (peer->first == NULL || in->ack.seq < peer->first->seq || in->ack.seq > peer->sent_seq)
+        return;
     struct record record = {
         .kind = RECORD_SENT,
         .peer = in->ack.from,
         .message_seq = in->ack.seq,
     };
     emit(c, &record);
+    assert(peer->first == NULL || peer->first->seq > in->ack.seq);
 }

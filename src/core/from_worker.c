@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Workers take work and answer it. An answer counts only for the dispatch it names: the same execution, the
- * same attempt and, for a turn, the same base. Everything else is answered OK and dropped: the worker can do
- * nothing about it. After a restart of the engine an answer to a dispatch of the previous owner is still good,
- * as long as the work has not been given to anybody since.
+ * Workers take work and answer it. An answer counts only for the dispatch it names: the same
+ * execution, the same attempt and, for a turn, the same base. Everything else is answered OK and
+ * dropped: the worker can do nothing about it. After a restart of the engine an answer to a
+ * dispatch of the previous owner is still good, as long as the work has not been given to anybody
+ * since.
  */
 #include "core/limits.h"
 #include "core/state.h"
@@ -14,12 +15,14 @@
 
 static struct effect_work *work_new(struct core *c, enum work_kind kind, const struct instance *i)
 {
+    assert(c->in->kind == INPUT_WORKER_TAKE);
+    assert(i->core == c);
     struct effect *e = effect_new(c, EFFECT_WORK);
     e->work.worker = c->in->take.worker;
     e->work.ref.kind = kind;
     e->work.ref.partition = c->options.partition;
     e->work.ref.epoch = c->options.epoch;
-    e->work.ref.key = arena_copy(c->out->arena, i->key);
+    e->work.ref.key = copy_must(c->out->arena, i->key);
     return &e->work;
 }
 
@@ -53,7 +56,8 @@ static uint8_t *pack(uint8_t *at, struct bytes event)
 }
 
 /* The first n events as strings in the output's arena, after `before` when it is not empty. */
-static struct bytes pack_events(struct core *c, struct bytes before, const struct event *e, uint32_t n)
+static struct bytes pack_events(struct core *c, struct bytes before, const struct event *e,
+                                uint32_t n)
 {
     size_t size = packed_size(e, n) + (before.len > 0 ? varint_size(before.len) + before.len : 0);
     uint8_t *packed = arena_alloc(c->out->arena, size > 0 ? size : 1);
@@ -69,6 +73,11 @@ static struct bytes pack_events(struct core *c, struct bytes before, const struc
 
 static void take_turn(struct core *c, struct instance *i)
 {
+    assert(i->queue != NULL);
+    assert(!i->is_leased);
+    assert(!i->is_suspended);
+    assert(!instance_is_terminal(i));
+    assert(i->inbox.n > 0 || i->needs_turn);
     queue_remove_turn(i);
     i->is_leased = true;
     i->worker = c->in->take.worker;
@@ -81,11 +90,11 @@ static void take_turn(struct core *c, struct instance *i)
     work->ref.base = i->turns;
     work->ref.inbox_n = i->lease_inbox_n;
     work->ref.started_ns = i->lease_started_ns;
-    work->name = arena_copy(c->out->arena, i->name);
+    work->name = copy_must(c->out->arena, i->name);
     work->version = i->version;
-    if (i->version.has) work->version.value = arena_copy(c->out->arena, i->version.value);
+    if (i->version.has) work->version.value = copy_must(c->out->arena, i->version.value);
     work->history_n = i->history.n;
-    if (i->trace.has) work->trace = maybe_some(arena_copy(c->out->arena, i->trace.value));
+    if (i->trace.has) work->trace = maybe_some(copy_must(c->out->arena, i->trace.value));
     if (c->in->take.want_history) {
         work->past = pack_events(c, BYTES_NONE, i->history.first, i->history.n);
         work->has_past = true;
@@ -94,13 +103,15 @@ static void take_turn(struct core *c, struct instance *i)
     event_write_orchestrator_started(&c->scratch, c->now_ns);
     work->fresh = pack_events(c, buffer_view(&c->scratch), i->inbox.first, i->inbox.n);
     instance_sort(i);
+    assert(!list_is_linked(&i->idle)); /* the archiver must not let it go while it is leased */
 }
 
 /* Name and effective version, as the queue knows them. */
 static void name_work(struct core *c, const struct work_queue *q, struct effect_work *work)
 {
-    struct reader r = reader_make(arena_copy(c->out->arena, q->key));
-    (void)reader_u8(&r);
+    struct reader r = reader_make(copy_must(c->out->arena, q->key));
+    uint8_t kind = reader_u8(&r);
+    assert(kind == work->ref.kind);
     (void)reader_bytes(&r);
     work->name = reader_bytes(&r);
     work->version.value = reader_bytes(&r);
@@ -113,6 +124,8 @@ static void take_task(struct core *c, struct item *item)
     struct instance *i = item->instance;
     const struct policy *policy = policy_of(item);
     struct effect_work *work = work_new(c, WORK_TASK, i);
+    assert(item->state == TASK_STATE_QUEUED);
+    assert(item->queue != NULL);
 
     name_work(c, item->queue, work);
     item_unqueue(item);
@@ -126,7 +139,7 @@ static void take_task(struct core *c, struct item *item)
     work->ref.task_id = item->id;
     work->ref.attempt = item->failures;
     work->complete_by_ms = item->complete_by_ms;
-    work->scheduled = arena_copy(c->out->arena, event_bytes(item->created));
+    work->scheduled = copy_must(c->out->arena, event_bytes(item->created));
 }
 
 void on_worker_take(struct core *c, const struct input *in)
@@ -134,9 +147,12 @@ void on_worker_take(struct core *c, const struct input *in)
     struct work_queue *q = queue_find(c, in->take.queue);
     if (q == NULL || q->n == 0) return; /* nothing left: somebody was faster, or it has ended */
     struct list *first = list_first(&q->members);
+    assert(first != NULL);
     assert(q->kind == in->take.kind);
-    if (q->kind == WORK_TURN) take_turn(c, container_of(first, struct instance, queued));
-    else take_task(c, container_of(first, struct item, queued));
+    if (q->kind == WORK_TURN)
+        take_turn(c, container_of(first, struct instance, queued));
+    else
+        take_task(c, container_of(first, struct item, queued));
 }
 
 /* ---- answers ---- */
@@ -162,6 +178,8 @@ static bool turn_matches(const struct instance *i, const struct work_ref *ref)
 
 static struct work_ref turn_lease(const struct instance *i)
 {
+    assert(i->is_leased);
+    assert(i->lease_inbox_n <= i->inbox.n);
     struct work_ref ref = {
         .kind = WORK_TURN,
         .epoch = i->core->options.epoch,
@@ -195,11 +213,13 @@ static const char *action_problem(struct core *c, const struct action *a)
     if ((a->kind == ACTION_CREATE_CHILD || a->kind == ACTION_SEND_EVENT ||
          a->kind == ACTION_TERMINATE) &&
         (a->instance_id.len > LIMIT_ID_SIZE || !bytes_is_utf8(a->instance_id))) {
-        return step_text(c, "action %d has an instance id of more than 256 bytes or not UTF-8", a->id);
+        return step_text(c, "action %d has an instance id of more than 256 bytes or not UTF-8",
+                         a->id);
     }
     if (a->kind == ACTION_COMPLETE && !status_is_end(a->status) &&
         a->status != STATUS_CONTINUED_AS_NEW) {
-        return step_text(c, "action %d completes with status %d, which is no end", a->id, (int)a->status);
+        return step_text(c, "action %d completes with status %d, which is no end", a->id,
+                         (int)a->status);
     }
     if (a->kind == ACTION_SEND_ENTITY_MESSAGE) {
         return step_text(c, "action %d is for an entity: entities are not available", a->id);
@@ -230,8 +250,10 @@ static const char *id_problem(struct core *c, const struct instance *i,
     for (uint32_t n = 0; n < answer->actions_n; n++) {
         const struct action *a = &answer->actions[n];
         if (!opens_item(a) || id_set_add(&set, a->id)) continue;
-        return step_text(c, "action %d has an id that this execution has used before: the "
-                            "orchestrator is not deterministic, or the worker is broken", a->id);
+        return step_text(c,
+                         "action %d has an id that this execution has used before: the "
+                         "orchestrator is not deterministic, or the worker is broken",
+                         a->id);
     }
     return NULL;
 }
@@ -253,13 +275,16 @@ static struct action with_child_id(struct core *c, const struct instance *i, con
     static const char digits[] = "0123456789abcdef";
     struct action action = *a;
     if (a->kind != ACTION_CREATE_CHILD || a->instance_id.len > 0) return action;
-    char *id = arena_alloc(&c->temporary, EXECUTION_TEXT_SIZE + 9);
+    assert(a->id >= 0); /* action_problem() has seen it */
+    size_t size = EXECUTION_TEXT_SIZE + 9;
+    char *id = arena_alloc(&c->temporary, size);
     assert(id != NULL);
     execution_id_text(i->execution_id, id);
     id[EXECUTION_TEXT_SIZE] = ':';
     size_t len = EXECUTION_TEXT_SIZE + 1;
     unsigned places = (uint32_t)a->id > 0xffff ? 8 : 4;
     while (places-- > 0) id[len++] = digits[(uint32_t)a->id >> (4 * places) & 15];
+    assert(len <= size);
     action.instance_id = bytes_make(id, len);
     return action;
 }
@@ -273,7 +298,9 @@ static const struct action *write_action_events(struct core *c, const struct ins
         const struct action action = with_child_id(c, i, &answer->actions[n]);
         buffer_clear(&c->scratch);
         switch (action.kind) {
-        case ACTION_SCHEDULE_TASK: event_write_task_scheduled(&c->scratch, c->now_ns, &action); break;
+        case ACTION_SCHEDULE_TASK:
+            event_write_task_scheduled(&c->scratch, c->now_ns, &action);
+            break;
         case ACTION_CREATE_CHILD: event_write_child_created(&c->scratch, c->now_ns, &action); break;
         case ACTION_CREATE_TIMER: event_write_timer_created(&c->scratch, c->now_ns, &action); break;
         case ACTION_SEND_EVENT: event_write_event_sent(&c->scratch, c->now_ns, &action); break;
@@ -287,6 +314,7 @@ static const struct action *write_action_events(struct core *c, const struct ins
         assert(!c->scratch.failed);
         strings_add(&c->events, buffer_view(&c->scratch));
     }
+    assert(!c->events.failed);
     return complete;
 }
 
@@ -300,6 +328,7 @@ static void send_to_child(struct core *c, const struct instance *i, const struct
         .trace = a->trace,
         .tags = a->tags,
     };
+    assert(a->instance_id.len > 0); /* with_child_id() */
     child_started_write(&c->scratch, i, &child, a->id);
     outbox_send(c, MESSAGE_START_CHILD, sibling_key(c, i->key, a->instance_id), BYTES_NONE,
                 buffer_view(&c->scratch));
@@ -319,8 +348,8 @@ static void send_messages(struct core *c, const struct instance *i,
                         buffer_view(&c->scratch));
         } else if (action.kind == ACTION_TERMINATE && action.instance_id.len > 0) {
             event_write_terminated(&c->scratch, c->now_ns, action.input, action.recurse);
-            outbox_send(c, MESSAGE_TERMINATE, sibling_key(c, i->key, action.instance_id), BYTES_NONE,
-                        buffer_view(&c->scratch));
+            outbox_send(c, MESSAGE_TERMINATE, sibling_key(c, i->key, action.instance_id),
+                        BYTES_NONE, buffer_view(&c->scratch));
         }
     }
 }
@@ -337,6 +366,7 @@ static struct bytes carried_events(struct core *c, struct bytes carryover)
         if (event_head_decode(one, &head) != OK || head.kind != EVENT_EVENT_RAISED) continue;
         strings_add(&c->events, one);
     }
+    assert(!c->events.failed);
     return buffer_view(&c->events);
 }
 
@@ -344,6 +374,7 @@ static void continue_as_new(struct core *c, struct instance *i, const struct act
 {
     struct event_started started;
     struct record record = {.kind = RECORD_CONTINUED, .key = i->key};
+    assert(complete->status == STATUS_CONTINUED_AS_NEW);
     enum status status = event_started_decode(event_bytes(i->started), &c->temporary, &started);
     assert(status == OK);
     started.input = complete->input;
@@ -353,6 +384,7 @@ static void continue_as_new(struct core *c, struct instance *i, const struct act
     memcpy(record.execution_id, started.execution_id, EXECUTION_ID_SIZE);
     buffer_clear(&c->scratch);
     event_started_write(&c->scratch, c->now_ns, &started);
+    assert(!c->scratch.failed);
     record.event = buffer_view(&c->scratch);
     record.events = carried_events(c, complete->carryover);
     emit(c, &record);
@@ -367,6 +399,8 @@ static bool history_is_full(const struct core *c, const struct instance *i, uint
 static void commit_turn(struct core *c, struct instance *i, const struct work_ref *ref,
                         const struct orchestrator_answer *answer)
 {
+    assert(ref->inbox_n <= i->inbox.n); /* turn_matches() */
+    assert(!i->is_suspended);
     buffer_clear(&c->events);
     const struct action *complete = write_action_events(c, i, answer);
     bool goes_on = complete == NULL || complete->status == STATUS_CONTINUED_AS_NEW;
@@ -376,6 +410,7 @@ static void commit_turn(struct core *c, struct instance *i, const struct work_re
         return;
     }
     if (!goes_on) {
+        assert(status_is_end(complete->status));
         struct event_completed completed = {
             .status = complete->status,
             .result = complete->input,
@@ -396,9 +431,13 @@ static void commit_turn(struct core *c, struct instance *i, const struct work_re
         .trace = answer->trace,
     };
     emit(c, &record);
+    assert(!i->is_leased);
+    assert(instance_is_terminal(i) == !goes_on);
     send_messages(c, i, answer);
-    if (!goes_on) ending_tell_parent(i);
-    else if (complete != NULL) continue_as_new(c, i, complete);
+    if (!goes_on)
+        ending_tell_parent(i);
+    else if (complete != NULL)
+        continue_as_new(c, i, complete);
 }
 
 void on_worker_turn_done(struct core *c, const struct input *in)
@@ -414,8 +453,10 @@ void on_worker_turn_done(struct core *c, const struct input *in)
         return;
     }
     const char *problem = answer_problem(c, i, in->done.answer);
-    if (problem != NULL) ending_fail(i, "InvalidAnswer", problem);
-    else commit_turn(c, i, &ref, in->done.answer);
+    if (problem != NULL)
+        ending_fail(i, "InvalidAnswer", problem);
+    else
+        commit_turn(c, i, &ref, in->done.answer);
     reply(c, OK, "");
 }
 
@@ -424,6 +465,8 @@ void on_worker_turn_done(struct core *c, const struct input *in)
 static bool task_matches(const struct item *item, const struct work_ref *ref)
 {
     uint32_t epoch = item->instance->core->options.epoch;
+    assert(item->kind == ITEM_TASK);
+    assert(item->state != TASK_STATE_NONE);
     if (planted("skip_attempt_check")) return item->state != TASK_STATE_PARKED;
     if (ref->attempt != item->failures || item->state == TASK_STATE_PARKED) return false;
     return item->state == TASK_STATE_LEASED ? ref->epoch == epoch : ref->epoch < epoch;
@@ -459,11 +502,13 @@ static const struct event *late_for(const struct instance *i, const struct item 
     return item->is_detached || ref->attempt >= item->failures ? NULL : item->created;
 }
 
-/* A late answer of a step with a complete-by time is kept: somebody may have to undo what it did (S5).
- * item NULL: the step has been given up. */
+/* A late answer of a step with a complete-by time is kept: somebody may have to undo what it did
+ * (S5). item NULL: the step has been given up. */
 static void late(struct core *c, const struct item *item, const struct input_worker_done *done)
 {
+    assert(done->has_ref);
     const struct instance *i = instance_find_live(c, done->ref.key);
+    assert(item == NULL || item->instance == i);
     const struct event *scheduled = i == NULL ? NULL : late_for(i, item, &done->ref);
     if (scheduled != NULL && policy_of_event(c, scheduled)->complete_by_ms > 0) {
         struct bytes answer = done->failure.has ? done->failure.value : done->result.value;
@@ -483,6 +528,7 @@ static void late(struct core *c, const struct item *item, const struct input_wor
 static void finish_task(struct core *c, struct item *item, const struct input_worker_done *done)
 {
     struct instance *i = item->instance;
+    assert(item->state != TASK_STATE_PARKED); /* an operator decides, not a late answer */
     if (item->is_detached) {
         struct record record = {.kind = RECORD_TASK_CLOSED, .key = i->key, .task_id = item->id};
         memcpy(record.execution_id, item->execution_id, EXECUTION_ID_SIZE);
@@ -515,6 +561,7 @@ static void fail_task(struct core *c, struct item *item, const char *problem)
     struct buffer failure;
     buffer_init(&failure, c->mem);
     failure_write(&failure, "ResultTooLarge", bytes_of_text(problem), true);
+    assert(!failure.failed);
     struct input_worker_done done = {.failure = maybe_some(buffer_view(&failure))};
     finish_task(c, item, &done);
     buffer_release(&failure);
@@ -541,8 +588,10 @@ void on_worker_task_done(struct core *c, const struct input *in)
     }
     c->stats.tasks_done++;
     const char *problem = result_problem(&in->done);
-    if (problem != NULL) fail_task(c, item, problem);
-    else finish_task(c, item, &in->done);
+    if (problem != NULL)
+        fail_task(c, item, problem);
+    else
+        finish_task(c, item, &in->done);
     reply(c, OK, "");
 }
 
@@ -578,6 +627,7 @@ void on_worker_renew(struct core *c, const struct input *in)
         return;
     }
     if (item->complete_by_ms > 0) {
+        assert(item->due.node.is_linked);
         item->complete_by_ms = now_ms(c) + in->lease.extend_ms;
         due_set(c, &item->due, DUE_COMPLETE_BY, item->complete_by_ms);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What can happen to a partition. Time, randomness and the number of the batch come with the input; the
- * core has no other source of them. All bytes are borrowed during the step.
+ * What can happen to a partition. Time, randomness and the number of the batch come with the input;
+ * the core has no other source of them. All bytes are borrowed during the step.
  */
 #ifndef CORE_INPUT_H
 #define CORE_INPUT_H
@@ -42,24 +42,24 @@ enum work_kind { WORK_TURN, WORK_TASK };
 struct work_ref {
     enum work_kind kind;
     uint32_t partition;
-    uint32_t epoch;      /* of the owner that dispatched it */
+    uint32_t epoch; /* of the owner that dispatched it */
     struct bytes key;
     uint8_t execution_id[EXECUTION_ID_SIZE];
-    int32_t task_id;     /* WORK_TASK */
-    uint32_t attempt;    /* failures before this dispatch */
-    uint64_t base;       /* WORK_TURN: turns committed before it */
-    uint32_t inbox_n;    /* WORK_TURN: messages that were given */
-    int64_t started_ns;  /* WORK_TURN: the orchestrator's clock that was given */
+    int32_t task_id;    /* WORK_TASK */
+    uint32_t attempt;   /* failures before this dispatch */
+    uint64_t base;      /* WORK_TURN: turns committed before it */
+    uint32_t inbox_n;   /* WORK_TURN: messages that were given */
+    int64_t started_ns; /* WORK_TURN: the orchestrator's clock that was given */
 };
 
 /* What to do when a started id exists. Two generations of clients mean two different things. */
 enum reuse {
-    REUSE_DEFAULT, /* terminal ones are replaced, others are E_EXISTS */
-    REUSE_REPLACE, /* statuses in mask are replaced (running ones terminated first), others E_EXISTS;
-                      E_INVALID when the mask has a running status without TERMINATED */
+    REUSE_DEFAULT,   /* terminal ones are replaced, others are E_EXISTS */
+    REUSE_REPLACE,   /* statuses in mask are replaced (running ones terminated first), others are
+                        E_EXISTS; E_INVALID when the mask has a running one without TERMINATED */
     REUSE_TERMINATE, /* the same as older clients mean it: the mask need not have TERMINATED */
-    REUSE_IGNORE,  /* statuses in mask: OK and nothing happens, others E_EXISTS */
-    REUSE_NEVER,   /* E_EXISTS */
+    REUSE_IGNORE,    /* statuses in mask: OK and nothing happens, others E_EXISTS */
+    REUSE_NEVER,     /* E_EXISTS */
 };
 
 struct input_start {
@@ -67,16 +67,16 @@ struct input_start {
     struct bytes name;
     struct maybe version;
     struct maybe input;
-    struct maybe trace;  /* raw TraceContext */
-    struct bytes tags;   /* strings: raw map entries */
+    struct maybe trace; /* raw TraceContext */
+    struct bytes tags;  /* strings: raw map entries */
     bool has_scheduled;
     int64_t scheduled_ms; /* past = now */
     enum reuse reuse;
-    uint32_t reuse_mask;  /* bit n = status n */
+    uint32_t reuse_mask; /* bit n = status n */
 };
 
 struct input_worker_done {
-    bool has_ref;         /* false: a worker that cannot echo tokens; then key (and task_id) tell */
+    bool has_ref; /* false: a worker that cannot echo tokens; then key (and task_id) tell */
     struct work_ref ref;
     struct bytes key;
     int32_t task_id;
@@ -87,31 +87,32 @@ struct input_worker_done {
 
 struct input {
     enum input_kind kind;
-    int64_t now_ns;      /* not before the previous input's */
-    uint64_t lsn;        /* of the batch this step's records will be in */
-    uint64_t random[2];  /* fresh for every input */
-    uint64_t request;    /* echoed in the reply; 0 = no reply wanted */
+    int64_t now_ns;     /* not before the previous input's */
+    uint64_t lsn;       /* of the batch this step's records will be in */
+    uint64_t random[2]; /* fresh for every input */
+    uint64_t request;   /* echoed in the reply; 0 = no reply wanted */
     union {
         struct input_start start;
         struct {
             struct bytes key;
-            struct bytes name;    /* CLIENT_RAISE */
-            struct maybe data;    /* CLIENT_RAISE: input; TERMINATE: output; SUSPEND, RESUME, REWIND: reason */
-            bool recurse;         /* CLIENT_TERMINATE */
-            int32_t task_id;      /* CLIENT_RESUBMIT */
+            struct bytes name; /* CLIENT_RAISE */
+            struct maybe
+                data;        /* RAISE: input; TERMINATE: output; SUSPEND, RESUME, REWIND: reason */
+            bool recurse;    /* CLIENT_TERMINATE */
+            int32_t task_id; /* CLIENT_RESUBMIT */
         } client;
         struct {
             enum work_kind kind;
-            struct bytes queue;   /* as in EFFECT_READY */
-            uint32_t worker;      /* opaque, shown as LockedBy */
-            bool want_history;    /* WORK_TURN: past events too (false: the worker has them) */
+            struct bytes queue; /* as in EFFECT_READY */
+            uint32_t worker;    /* opaque, shown as LockedBy */
+            bool want_history;  /* WORK_TURN: past events too (false: the worker has them) */
         } take;
         struct input_worker_done done;
         struct {
             struct work_ref ref;
-            bool is_lost;         /* the worker is gone, rather than refusing */
+            bool is_lost; /* the worker is gone, rather than refusing */
             struct bytes reason;
-            int64_t extend_ms;    /* WORKER_RENEW: complete-by from now */
+            int64_t extend_ms; /* WORKER_RENEW: complete-by from now */
         } lease;
         struct {
             uint32_t from;
@@ -123,7 +124,7 @@ struct input {
         } message;
         struct {
             uint32_t from;
-            uint64_t seq;         /* all up to this one have arrived durably */
+            uint64_t seq; /* all up to this one have arrived durably */
         } ack;
     };
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Instances in memory: found by key, listed in the order they came, and sorted into the lists that the
- * archiver works through (dirty, finished, idle).
+ * Instances in memory: found by key, listed in the order they came, and sorted into the lists that
+ * the archiver works through (dirty, finished, idle).
  */
 #include "core/state.h"
 
@@ -23,7 +23,11 @@ struct bytes key_id(struct bytes key)
 struct instance *instance_find(const struct core *c, struct bytes key)
 {
     struct map_node *node = map_find(&c->instances, key);
-    return node == NULL ? NULL : container_of(node, struct instance, node);
+    if (node == NULL) return NULL;
+    struct instance *i = container_of(node, struct instance, node);
+    assert(i->core == c);
+    assert(i->key.len == key.len);
+    return i;
 }
 
 #define CACHE_LINE_SIZE 64
@@ -33,7 +37,8 @@ void core_prefetch(const struct core *c, struct bytes key)
     const struct map_node *node = map_likely(&c->instances, key);
     if (node == NULL) return;
     const char *at = (const char *)container_of(node, struct instance, node);
-    for (size_t n = 0; n <= sizeof(struct instance); n += CACHE_LINE_SIZE) __builtin_prefetch(at + n);
+    for (size_t n = 0; n <= sizeof(struct instance); n += CACHE_LINE_SIZE)
+        __builtin_prefetch(at + n);
 }
 
 struct instance *instance_find_live(const struct core *c, struct bytes key)
@@ -44,6 +49,7 @@ struct instance *instance_find_live(const struct core *c, struct bytes key)
 
 struct instance *instance_new(struct core *c, struct bytes key)
 {
+    assert(key.len > 0);
     assert(instance_find(c, key) == NULL);
     struct instance *i = mem_take_zero(c->mem, sizeof *i + key.len);
     assert(i != NULL);
@@ -60,6 +66,7 @@ struct instance *instance_new(struct core *c, struct bytes key)
     map_insert(&c->instances, &i->node);
     list_push_back(&c->all, &i->all);
     c->instances_n++;
+    assert(c->instances_n == c->instances.n);
     return i;
 }
 
@@ -71,6 +78,7 @@ void instance_clear(struct instance *i)
     due_clear(c, &i->due);
     assert(i->items_n == 0);
     assert(i->busy_n == 0);
+    assert(list_is_empty(&i->items));
     arena_release(&i->arena);
 
     struct instance kept = *i;
@@ -98,26 +106,32 @@ void instance_clear(struct instance *i)
     heap_node_init(&i->due.node);
 }
 
+/* Out of the list `dirty` is in. */
+static void leave_dirty(struct instance *i)
+{
+    struct core *c = i->core;
+    assert(i->dirty_lsn != 0);
+    list_remove(&i->dirty);
+    if (!i->is_in_finished) return;
+    assert(c->finished_n > 0);
+    c->finished_n--;
+}
+
 void instance_drop(struct instance *i)
 {
     struct core *c = i->core;
     instance_clear(i);
-    if (list_is_linked(&i->dirty)) {
-        list_remove(&i->dirty);
-        if (i->is_in_finished) c->finished_n--;
-    }
+    if (list_is_linked(&i->dirty)) leave_dirty(i);
     if (list_is_linked(&i->idle)) list_remove(&i->idle);
     list_remove(&i->all);
     map_remove(&c->instances, &i->node);
     assert(c->instances_n > 0);
     c->instances_n--;
+    assert(c->instances_n == c->instances.n);
     mem_give(c->mem, i, sizeof *i + i->key.len);
 }
 
-bool instance_is_terminal(const struct instance *i)
-{
-    return i->completed != NULL;
-}
+bool instance_is_terminal(const struct instance *i) { return i->completed != NULL; }
 
 bool status_is_end(enum orchestration_status status)
 {
@@ -138,6 +152,7 @@ enum orchestration_status instance_status(const struct instance *i)
 
 bool instance_has_work(const struct instance *i)
 {
+    assert(i->queue == NULL || !i->is_leased);
     return i->queue != NULL || i->is_leased || i->busy_n > 0;
 }
 
@@ -156,6 +171,8 @@ int64_t instance_wake_ms(const struct instance *i)
 static void dirty_insert(struct core *c, struct instance *i)
 {
     struct list *where = &c->dirty;
+    assert(i->dirty_lsn != 0);
+    assert(!i->is_in_finished);
     while (where->prev != &c->dirty) {
         const struct instance *other = container_of(where->prev, struct instance, dirty);
         if (other->dirty_lsn <= i->dirty_lsn) break;
@@ -178,12 +195,10 @@ void instance_touched(struct instance *i)
 {
     struct core *c = i->core;
     bool is_finished = instance_is_terminal(i) || i->is_purged;
+    assert((i->dirty_lsn != 0) == list_is_linked(&i->dirty));
     if (i->dirty_lsn == 0) i->dirty_lsn = c->lsn;
     if (i->is_in_finished != is_finished || !list_is_linked(&i->dirty)) {
-        if (list_is_linked(&i->dirty)) {
-            list_remove(&i->dirty);
-            if (i->is_in_finished) c->finished_n--;
-        }
+        if (list_is_linked(&i->dirty)) leave_dirty(i);
         i->is_in_finished = is_finished;
         if (is_finished) {
             list_push_back(&c->finished, &i->dirty);
@@ -217,6 +232,7 @@ void instance_view(const struct instance *i, struct arena *arena, struct instanc
         .wake_ms = instance_wake_ms(i),
         .is_archived = i->is_archived,
     };
+    assert(out->is_terminal == status_is_end(out->status));
     memcpy(out->execution_id, i->execution_id, EXECUTION_ID_SIZE);
     if (i->has_parent) out->parent_id = i->parent.instance_id;
     if (i->completed != NULL) {
@@ -227,7 +243,8 @@ void instance_view(const struct instance *i, struct arena *arena, struct instanc
         out->failure = completed.failure;
     }
     struct event_started started;
-    if (i->started != NULL && event_started_decode(event_bytes(i->started), arena, &started) == OK) {
+    if (i->started != NULL &&
+        event_started_decode(event_bytes(i->started), arena, &started) == OK) {
         out->tags = started.tags;
     }
 }
@@ -252,10 +269,7 @@ enum status core_each(const struct core *c, core_view_fn *fn, void *user)
     return OK;
 }
 
-size_t core_instances_n(const struct core *c)
-{
-    return c->instances_n;
-}
+size_t core_instances_n(const struct core *c) { return c->instances_n; }
 
 static void events_add_to(const struct event_list *list, struct buffer *out)
 {
@@ -279,7 +293,8 @@ bool core_children(const struct core *c, struct bytes key, struct buffer *out)
     for (const struct event *e = i->history.first; e != NULL; e = e->next) {
         struct event_scheduled child;
         if (e->kind != EVENT_CHILD_CREATED) continue;
-        if (event_scheduled_decode(event_bytes(e), (struct arena *)&c->temporary, &child) != OK) continue;
+        if (event_scheduled_decode(event_bytes(e), (struct arena *)&c->temporary, &child) != OK)
+            continue;
         strings_add(out, child.instance_id);
     }
     return true;
@@ -299,20 +314,21 @@ uint64_t core_dirty_lsn(const struct core *c)
         uint64_t lsn = container_of(n, struct instance, dirty)->dirty_lsn;
         if (lsn < least) least = lsn;
     }
+    assert(least > 0);
     return least;
 }
 
 size_t core_finished_n(const struct core *c)
 {
+    assert((c->finished_n == 0) == list_is_empty(&c->finished));
     return c->finished_n;
 }
 
 static void take_for_archiving(struct instance *i)
 {
     assert(list_is_linked(&i->dirty));
-    assert(i->dirty_lsn != 0);
-    list_remove(&i->dirty);
-    if (i->is_in_finished) i->core->finished_n--;
+    assert(i->is_in_finished == (instance_is_terminal(i) || i->is_purged));
+    leave_dirty(i);
     i->dirty_lsn = 0;
 }
 
@@ -329,6 +345,9 @@ static bool may_leave(const struct instance *i)
 /* Leaves, when the archive has it as it is; else is taken for archiving. True when taken. */
 static bool idle_take(struct instance *i)
 {
+    assert(list_is_linked(&i->idle));
+    assert(!instance_has_work(i));
+    assert(!i->is_purged);
     if (i->dirty_lsn != 0) {
         take_for_archiving(i);
         list_remove(&i->idle);
@@ -348,6 +367,7 @@ size_t core_archive_pick(struct core *c, uint64_t upto_lsn, size_t idle_n, int64
                          struct bytes *keys, size_t n_max)
 {
     size_t n = 0;
+    assert(c->out == NULL);
     while (n < n_max && !list_is_empty(&c->finished)) {
         struct instance *i = container_of(list_first(&c->finished), struct instance, dirty);
         take_for_archiving(i);
@@ -365,6 +385,7 @@ size_t core_archive_pick(struct core *c, uint64_t upto_lsn, size_t idle_n, int64
         if (i->touched_ms > idle_ms) break;
         if (idle_take(i)) keys[n++] = i->key;
     }
+    assert(n <= n_max);
     return n;
 }
 
@@ -372,6 +393,8 @@ bool core_archived(struct core *c, struct bytes key, uint64_t seq, bool may_evic
 {
     struct instance *i = instance_find(c, key);
     assert(i != NULL); /* what was taken for archiving stays until it is there */
+    assert(seq > 0);
+    assert(seq <= i->seq);                 /* it was taken from here */
     i->is_archived = seq != i->purged_seq; /* it may have been purged or begun again since */
     i->archived_seq = seq;
     if (i->seq != seq || !may_leave(i)) return false;

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Open items: what an execution has begun and that has not answered. Ids are unique within an execution; the
- * map of all open items is keyed by instance and id.
+ * Open items: what an execution has begun and that has not answered. Ids are unique within an
+ * execution; the map of all open items is keyed by instance and id.
  */
 #include "core/state.h"
 
 #include "base/planted.h"
+
+_Static_assert(sizeof((struct item *)0)->item_key == sizeof(uint64_t) + sizeof(uint32_t),
+               "an item's key is the number of its instance and its id");
 
 static void item_set_key(struct item *item, uint64_t number, int32_t id)
 {
@@ -14,13 +17,14 @@ static void item_set_key(struct item *item, uint64_t number, int32_t id)
     item->node.key = bytes_make(item->item_key, sizeof item->item_key);
 }
 
-/* Detached items of earlier executions are not in the map: their ids may be used again. In the list they
- * stand before those of the present execution, as if they had never been away: a reloaded instance is the
- * same as one that stayed. */
+/* Detached items of earlier executions are not in the map: their ids may be used again. In the list
+ * they stand before those of the present execution, as if they had never been away: a reloaded
+ * instance is the same as one that stayed. */
 static void item_insert(struct item *item)
 {
     struct instance *i = item->instance;
     struct list *where = &i->items;
+    assert(item->kind == ITEM_TASK || !item->is_detached); /* only tasks outlive their execution */
     if (item->is_detached) {
         where = i->items.next;
         while (where != &i->items && container_of(where, struct item, of_instance)->is_detached) {
@@ -41,6 +45,9 @@ static struct item *item_new(struct instance *i, enum item_kind kind, const stru
     struct item *item = used != NULL ? container_of(used, struct item, of_instance)
                                      : arena_alloc(&i->arena, sizeof *item);
     assert(item != NULL);
+    assert((kind == ITEM_TASK) == (created->kind == EVENT_TASK_SCHEDULED));
+    assert((kind == ITEM_TIMER) == (created->kind == EVENT_TIMER_CREATED));
+    assert((kind == ITEM_CHILD) == (created->kind == EVENT_CHILD_CREATED));
     *item = (struct item){.instance = i, .kind = kind, .id = created->id, .created = created};
     heap_node_init(&item->due.node);
     memcpy(item->execution_id, execution_id, EXECUTION_ID_SIZE);
@@ -58,6 +65,7 @@ struct item *item_open_detached(struct instance *i, const struct event *created,
 
 struct item *item_open(struct instance *i, enum item_kind kind, const struct event *created)
 {
+    assert(!instance_is_terminal(i));
     struct item *item = item_new(i, kind, created, i->execution_id);
     item_insert(item);
 
@@ -79,6 +87,9 @@ struct item *item_find(const struct instance *i, int32_t id, enum item_kind kind
     struct map_node *node = map_find(&i->core->open, bytes_make(key, sizeof key));
     if (node == NULL) return NULL;
     struct item *item = container_of(node, struct item, node);
+    assert(item->instance == i);
+    assert(item->id == id);
+    assert(!item->is_detached);
     return item->kind == kind ? item : NULL;
 }
 
@@ -106,12 +117,15 @@ void task_set_state(struct item *item, enum task_state state)
 {
     struct instance *i = item->instance;
     assert(item->kind == ITEM_TASK);
+    assert((state == TASK_STATE_QUEUED) == (item->queue != NULL));
+    assert(state != TASK_STATE_LEASED || item->state == TASK_STATE_QUEUED);
     if (is_busy(item->state)) {
         assert(i->busy_n > 0);
         i->busy_n--;
     }
     if (is_busy(state)) i->busy_n++;
     item->state = state;
+    assert(i->busy_n <= i->items_n);
 }
 
 void item_unqueue(struct item *item)
@@ -133,6 +147,7 @@ void item_close(struct item *item)
     list_push_front(&i->items_free, &item->of_instance);
     assert(i->items_n > 0);
     i->items_n--;
+    assert(i->busy_n <= i->items_n);
 }
 
 void item_queue(struct item *item)
@@ -155,6 +170,8 @@ void items_end(struct instance *i, bool everything)
             item->is_detached = true;
         }
     }
+    assert(i->busy_n == i->items_n); /* what is left are tasks on their way */
+    assert(!everything || i->items_n == 0);
 }
 
 void item_move(struct item *old)
@@ -180,4 +197,6 @@ void item_move(struct item *old)
         due_clear(i->core, &old->due);
         due_set(i->core, &item->due, old->due.kind, at_ms);
     }
+    assert(!list_is_linked(&old->queued)); /* nothing points to the old one any more */
+    assert(!old->due.node.is_linked);
 }

@@ -7,18 +7,31 @@
 
 #include <stddef.h>
 
-#define LIMIT_HUB_SIZE ((size_t)64)           /* E_INVALID */
-#define LIMIT_ID_SIZE ((size_t)256)           /* E_INVALID; clients may choose up to LIMIT_CLIENT_ID_SIZE */
-#define LIMIT_CLIENT_ID_SIZE ((size_t)100)    /* E_INVALID; leaves room for the suffixes of children */
-#define LIMIT_NAME_SIZE ((size_t)256)         /* E_INVALID */
-#define LIMIT_PAYLOAD_SIZE ((size_t)16 << 20) /* E_LIMIT at the edge; a worker's answer fails the instance */
-#define LIMIT_INBOX_N 10000u                  /* E_LIMIT for clients; messages of others are dropped, counted */
-#define LIMIT_INBOX_SIZE ((size_t)32 << 20)   /* the same */
-#define LIMIT_ACTIONS_N 100000u               /* the instance fails with the reason */
-#define LIMIT_HISTORY_N 200000u               /* the instance fails with the reason */
-#define LIMIT_HISTORY_SIZE ((size_t)128 << 20) /* the instance fails with the reason */
-#define LIMIT_LATE_N 16u                      /* late answers kept per instance; the oldest go */
-#define LIMIT_REASON_SIZE ((size_t)256)       /* cut */
-#define LIMIT_TICK_N 256u                     /* due things handled by one tick; the next one goes on */
+/* E_INVALID beyond. Clients may choose ids of up to LIMIT_CLIENT_ID_SIZE: the rest is room for the
+ * suffixes of children. */
+#define LIMIT_HUB_SIZE ((size_t)64)
+#define LIMIT_ID_SIZE ((size_t)256)
+#define LIMIT_CLIENT_ID_SIZE ((size_t)100)
+#define LIMIT_NAME_SIZE ((size_t)256)
+_Static_assert(LIMIT_CLIENT_ID_SIZE < LIMIT_ID_SIZE, "children need room for their suffixes");
+
+/* E_LIMIT at the edge; a worker's answer fails the instance. */
+#define LIMIT_PAYLOAD_SIZE ((size_t)16 << 20)
+
+/* E_LIMIT for clients; messages of others are dropped and counted. */
+#define LIMIT_INBOX_N 10000u
+#define LIMIT_INBOX_SIZE ((size_t)32 << 20)
+_Static_assert(LIMIT_PAYLOAD_SIZE < LIMIT_INBOX_SIZE, "an empty inbox takes every message");
+
+/* The instance fails with the reason. */
+#define LIMIT_ACTIONS_N 100000u
+#define LIMIT_HISTORY_N 200000u
+#define LIMIT_HISTORY_SIZE ((size_t)128 << 20)
+_Static_assert(LIMIT_INBOX_N + LIMIT_ACTIONS_N < LIMIT_HISTORY_N, "a first turn fits");
+_Static_assert(LIMIT_INBOX_SIZE < LIMIT_HISTORY_SIZE, "what was taken in can be read");
+
+#define LIMIT_LATE_N 16u                /* late answers kept per instance; the oldest go */
+#define LIMIT_REASON_SIZE ((size_t)256) /* cut */
+#define LIMIT_TICK_N 256u               /* due things handled by one tick; the next one goes on */
 
 #endif

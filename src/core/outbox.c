@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Messages between instances. Every one takes the same way, whether the receiver lives in this partition or
- * another: it gets the next number for its partition and stays here until that partition says that it has it
- * durably. What arrives twice or out of turn is recognised by its number, so each message is applied once.
+ * Messages between instances. Every one takes the same way, whether the receiver lives in this
+ * partition or another: it gets the next number for its partition and stays here until that
+ * partition says that it has it durably. What arrives twice or out of turn is recognised by its
+ * number, so each message is applied once.
  */
 #include "core/state.h"
 
@@ -17,18 +18,23 @@ static uint32_t partition_for(const struct core *c, struct bytes key)
 
 static void effect_send(struct core *c, uint32_t to, const struct letter *letter)
 {
+    assert(to < c->options.partitions_n);
+    assert(letter->seq > 0);
+    assert(letter->seq <= c->peers[to].sent_seq);
     struct effect *e = effect_new(c, EFFECT_SEND);
     e->send.to = to;
     e->send.seq = letter->seq;
     e->send.kind = letter->kind;
-    e->send.target = arena_copy(c->out->arena, letter->target);
-    e->send.execution = arena_copy(c->out->arena, letter->execution);
-    e->send.event = arena_copy(c->out->arena, letter->event);
+    e->send.target = copy_must(c->out->arena, letter->target);
+    e->send.execution = copy_must(c->out->arena, letter->execution);
+    e->send.event = copy_must(c->out->arena, letter->event);
 }
 
 void outbox_send(struct core *c, enum message_kind kind, struct bytes target,
                  struct bytes execution, struct bytes event)
 {
+    assert(event.len > 0);
+    assert(execution.len == 0 || execution.len == EXECUTION_ID_SIZE);
     uint32_t to = partition_for(c, target);
     struct record record = {
         .kind = RECORD_SEND,
@@ -40,6 +46,8 @@ void outbox_send(struct core *c, enum message_kind kind, struct bytes target,
         .event = event,
     };
     emit(c, &record);
+    assert(c->peers[to].last != NULL);
+    assert(c->peers[to].last->seq == record.message_seq);
     effect_send(c, to, c->peers[to].last);
 }
 
@@ -54,8 +62,8 @@ static struct bytes behind(uint8_t **at, struct bytes value)
 static void letter_add(struct core *c, uint32_t to, const struct record *record)
 {
     struct peer *peer = &c->peers[to];
-    size_t size = sizeof(struct letter) + record->target.len + record->peer_execution.len +
-                  record->event.len;
+    size_t size =
+        sizeof(struct letter) + record->target.len + record->peer_execution.len + record->event.len;
     struct letter *letter = mem_take(c->mem, size);
     assert(letter != NULL);
     uint8_t *at = (uint8_t *)(letter + 1);
@@ -63,6 +71,8 @@ static void letter_add(struct core *c, uint32_t to, const struct record *record)
     letter->target = behind(&at, record->target);
     letter->execution = behind(&at, record->peer_execution);
     letter->event = behind(&at, record->event);
+    assert(at == (uint8_t *)letter + size);
+    assert(peer->last == NULL || peer->last->seq < letter->seq);
     if (peer->last == NULL) {
         peer->first = letter;
         peer->resend_at_ms = now_ms(c) + c->options.resend_ms;
@@ -77,11 +87,13 @@ static void letters_drop(struct core *c, struct peer *peer, uint64_t upto_seq)
 {
     while (peer->first != NULL && peer->first->seq <= upto_seq) {
         struct letter *letter = peer->first;
+        assert(c->letters_n > 0);
         peer->first = letter->next;
         if (peer->first == NULL) peer->last = NULL;
         mem_give(c->mem, letter, letter->size);
         c->letters_n--;
     }
+    assert((peer->first == NULL) == (peer->last == NULL));
     peer->resend_at_ms = now_ms(c) + c->options.resend_ms;
 }
 
@@ -121,7 +133,8 @@ void outbox_resend(struct core *c, bool everything)
         if (peer->first == NULL || (!everything && peer->resend_at_ms > now_ms(c))) continue;
         peer->resend_at_ms = now_ms(c) + c->options.resend_ms;
         uint32_t n = 0;
-        for (const struct letter *l = peer->first; l != NULL && n < RESEND_N_MAX; l = l->next, n++) {
+        for (const struct letter *l = peer->first; l != NULL && n < RESEND_N_MAX;
+             l = l->next, n++) {
             effect_send(c, p, l);
         }
     }
@@ -133,7 +146,8 @@ size_t outbox_resend_size(const struct core *c)
     if (c->letters_n == 0) return 0;
     for (uint32_t p = 0; p < c->options.partitions_n; p++) {
         uint32_t n = 0;
-        for (const struct letter *l = c->peers[p].first; l != NULL && n < RESEND_N_MAX; l = l->next, n++) {
+        for (const struct letter *l = c->peers[p].first; l != NULL && n < RESEND_N_MAX;
+             l = l->next, n++) {
             size += l->size + 256;
         }
     }
@@ -148,16 +162,19 @@ int64_t outbox_wake_ms(const struct core *c)
         const struct peer *peer = &c->peers[p];
         if (peer->first != NULL && peer->resend_at_ms < wake_ms) wake_ms = peer->resend_at_ms;
     }
+    assert(wake_ms < INT64_MAX); /* there is a letter: somebody must get it */
     return wake_ms;
 }
 
 void outbox_snapshot(const struct core *c, struct buffer *out)
 {
+    uint32_t letters_n = 0;
     buffer_varint(out, c->options.partitions_n);
     for (uint32_t p = 0; p < c->options.partitions_n; p++) {
         const struct peer *peer = &c->peers[p];
         uint32_t n = 0;
         for (const struct letter *l = peer->first; l != NULL; l = l->next) n++;
+        letters_n += n;
         buffer_varint(out, peer->sent_seq);
         buffer_varint(out, peer->received_seq);
         if (planted("lose_outbox")) n = 0;
@@ -170,6 +187,7 @@ void outbox_snapshot(const struct core *c, struct buffer *out)
             buffer_bytes(out, l->event);
         }
     }
+    assert(letters_n == c->letters_n);
 }
 
 static bool letter_load(struct core *c, uint32_t p, struct reader *in)
@@ -192,6 +210,7 @@ enum status outbox_load(struct core *c, struct reader *in)
 {
     if (reader_varint(in) != c->options.partitions_n) return E_CORRUPT;
     for (uint32_t p = 0; p < c->options.partitions_n; p++) {
+        assert(c->peers[p].first == NULL);
         c->peers[p].sent_seq = reader_varint(in);
         c->peers[p].received_seq = reader_varint(in);
         uint64_t n = reader_varint(in);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a step wants done: records to make durable, and effects to release once they are. Effects live in
- * the output's arena until the host resets it.
+ * What a step wants done: records to make durable, and effects to release once they are. Effects
+ * live in the output's arena until the host resets it.
  */
 #ifndef CORE_OUTPUT_H
 #define CORE_OUTPUT_H
@@ -10,28 +10,28 @@
 #include "core/input.h"
 
 enum effect_kind {
-    EFFECT_REPLY,  /* to a client or worker */
-    EFFECT_READY,  /* there is one more piece of work in this queue; the only one that may be used at once:
-                      it never leaves the process */
-    EFFECT_WORK,   /* to a worker */
-    EFFECT_SEND,   /* a message to an instance, through its partition */
-    EFFECT_ACK,    /* messages of a partition have arrived durably */
+    EFFECT_REPLY, /* to a client or worker */
+    EFFECT_READY, /* there is one more piece of work in this queue; the only one that may be used at
+                     once: it never leaves the process */
+    EFFECT_WORK,  /* to a worker */
+    EFFECT_SEND,  /* a message to an instance, through its partition */
+    EFFECT_ACK,   /* messages of a partition have arrived durably */
     EFFECT_STATUS, /* an instance's status changed: wake who waits for it */
     EFFECT_ALERT,  /* an operator should look */
 };
 
 struct effect_work {
-    struct work_ref ref;      /* bytes in the arena, as all below */
+    struct work_ref ref; /* bytes in the arena, as all below */
     uint32_t worker;
     struct bytes name;
-    struct maybe version;     /* WORK_TASK: the effective one, its own or the orchestration's */
-    struct bytes past;        /* WORK_TURN: strings of events, when wanted */
+    struct maybe version; /* WORK_TASK: the effective one, its own or the orchestration's */
+    struct bytes past;    /* WORK_TURN: strings of events, when wanted */
     bool has_past;
-    struct bytes fresh;       /* WORK_TURN: strings of events; OrchestratorStarted first */
-    struct maybe trace;       /* WORK_TURN: raw OrchestrationTraceContext */
-    uint64_t history_n;       /* WORK_TURN: committed events */
-    struct bytes scheduled;   /* WORK_TASK: the TaskScheduled event */
-    int64_t complete_by_ms;   /* WORK_TASK: 0 = none */
+    struct bytes fresh;     /* WORK_TURN: strings of events; OrchestratorStarted first */
+    struct maybe trace;     /* WORK_TURN: raw OrchestrationTraceContext */
+    uint64_t history_n;     /* WORK_TURN: committed events */
+    struct bytes scheduled; /* WORK_TASK: the TaskScheduled event */
+    int64_t complete_by_ms; /* WORK_TASK: 0 = none */
 };
 
 struct effect {
@@ -41,8 +41,8 @@ struct effect {
         struct {
             uint64_t request;
             enum status status;
-            const char *text;  /* static or in the arena; "" when there is nothing to add */
-            struct bytes key;  /* CLIENT_START, CLIENT_RESTART: of the instance */
+            const char *text; /* static or in the arena; "" when there is nothing to add */
+            struct bytes key; /* CLIENT_START, CLIENT_RESTART: of the instance */
             uint8_t execution_id[EXECUTION_ID_SIZE];
         } reply;
         struct {

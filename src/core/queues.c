@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Queues of work that waits for a worker: one for each hub, kind, name and version, first come first
- * served. Volatile: after a crash they are filled again from the instances.
+ * Queues of work that waits for a worker: one for each hub, kind, name and version, first come
+ * first served. Volatile: after a crash they are filled again from the instances.
  */
 #include "core/state.h"
 
@@ -26,6 +26,7 @@ struct work_queue *queue_find(const struct core *c, struct bytes key)
 static struct work_queue *queue_obtain(struct core *c, enum work_kind kind, struct bytes key)
 {
     struct work_queue *q = queue_find(c, key);
+    assert(q == NULL || q->kind == kind);
     if (q != NULL) return q;
     q = mem_take_zero(c->mem, sizeof *q + key.len);
     assert(q != NULL);
@@ -53,6 +54,7 @@ void queues_release(struct core *c)
     while (!list_is_empty(&c->all_queues)) {
         queue_free(c, container_of(list_first(&c->all_queues), struct work_queue, all));
     }
+    assert(c->queues.n == 0);
 }
 
 /* A few empty queues are kept: names come back. */
@@ -60,16 +62,18 @@ void queues_release(struct core *c)
 
 static void queue_release_if_empty(struct core *c, struct work_queue *q)
 {
+    assert((q->n == 0) == list_is_empty(&q->members));
     if (q->n > 0 || c->queues.n <= EMPTY_QUEUES_MAX) return;
     queue_free(c, q);
 }
 
 static void announce(struct core *c, const struct work_queue *q)
 {
+    assert(q->n > 0);
     if (c->out == NULL) return;
     struct effect *e = effect_new(c, EFFECT_READY);
     e->ready.kind = q->kind;
-    e->ready.queue = arena_copy(c->out->arena, q->key);
+    e->ready.queue = copy_must(c->out->arena, q->key);
 }
 
 static struct work_queue *queue_of(struct core *c, enum work_kind kind, const struct instance *i,
@@ -86,9 +90,12 @@ void queue_add_item(struct item *item)
     struct instance *i = item->instance;
     struct core *c = i->core;
     struct event_scheduled scheduled;
+    assert(item->kind == ITEM_TASK);
     assert(item->queue == NULL);
+    assert(!item->due.node.is_linked);
 
-    enum status status = event_scheduled_decode(event_bytes(item->created), &c->temporary, &scheduled);
+    enum status status =
+        event_scheduled_decode(event_bytes(item->created), &c->temporary, &scheduled);
     assert(status == OK); /* checked when the action came */
     struct bytes version = scheduled.version.has ? scheduled.version.value : i->version.value;
     item->queue = queue_of(c, WORK_TASK, i, scheduled.name, version);
@@ -102,6 +109,9 @@ void queue_remove_item(struct item *item)
 {
     if (item->queue == NULL) return;
     struct work_queue *q = item->queue;
+    assert(item->state == TASK_STATE_QUEUED);
+    assert(q->kind == WORK_TASK);
+    assert(q->n > 0);
     list_remove(&item->queued);
     item->queue = NULL;
     q->n--;
@@ -113,6 +123,8 @@ void queue_add_turn(struct instance *i)
     struct core *c = i->core;
     assert(i->queue == NULL);
     assert(!i->is_leased);
+    assert(!i->due.node.is_linked);
+    assert(i->started != NULL);
     i->queue = queue_of(c, WORK_TURN, i, i->name, i->version.value);
     list_push_back(&i->queue->members, &i->queued);
     i->queue->n++;
@@ -123,6 +135,8 @@ void queue_remove_turn(struct instance *i)
 {
     if (i->queue == NULL) return;
     struct work_queue *q = i->queue;
+    assert(q->kind == WORK_TURN);
+    assert(q->n > 0);
     list_remove(&i->queued);
     i->queue = NULL;
     q->n--;
@@ -150,7 +164,8 @@ void turn_schedule(struct instance *i)
     }
     if (not_before > now_ms(c)) {
         queue_remove_turn(i);
-        due_set(c, &i->due, i->start_at_ms >= i->retry_at_ms ? DUE_START : DUE_TURN_RETRY, not_before);
+        due_set(c, &i->due, i->start_at_ms >= i->retry_at_ms ? DUE_START : DUE_TURN_RETRY,
+                not_before);
         return;
     }
     due_clear(c, &i->due);
@@ -160,6 +175,7 @@ void turn_schedule(struct instance *i)
 /* The order of instances in memory, not that of the map: it is the same after every recovery. */
 void queues_announce(struct core *c)
 {
+    assert(c->out != NULL);
     for (struct list *n = list_first(&c->all); n != NULL; n = list_next(&c->all, n)) {
         struct instance *i = container_of(n, struct instance, all);
         if (i->queue != NULL) announce(c, i->queue);

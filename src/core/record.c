@@ -1,11 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Records to bytes and back. A record is: kind (1 byte), sequence number, time, then for the instance
- * family the key, then what the kind has, in the order below. All integers are varints (signed ones zigzag).
+ * Records to bytes and back. A record is: kind (1 byte), sequence number, time, then for the
+ * instance family the key, then what the kind has, in the order below. All integers are varints
+ * (signed ones zigzag).
  */
 #include "core/record.h"
 
 #include "base/assert.h"
+
+#define X(kind, number, name)                                                                      \
+    _Static_assert(number > 0 && number <= UINT8_MAX, "the kind of a record is one byte");
+RECORDS(X)
+#undef X
+_Static_assert(RECORD_RELINKED < RECORD_PARTITION_FIRST, "the last of the instance family");
+_Static_assert(RECORD_SEND == RECORD_PARTITION_FIRST, "the first of the partition family");
 
 const char *record_name(enum record_kind kind)
 {
@@ -79,6 +87,8 @@ static void encode_try(struct buffer *b, const struct record *record)
 
 static void encode_send(struct buffer *b, const struct record *record)
 {
+    assert(record->message >= MESSAGE_START_CHILD); /* what decode_send() will read */
+    assert(record->message <= MESSAGE_REWIND_CHILD);
     buffer_varint(b, record->peer);
     buffer_varint(b, record->message_seq);
     buffer_u8(b, (uint8_t)record->message);
@@ -105,6 +115,7 @@ static void encode_body(struct buffer *b, const struct record *record)
     case RECORD_TURN_FAILED: encode_try(b, record); break;
     case RECORD_TASK_TRIED:
         buffer_append(b, record->execution_id, EXECUTION_ID_SIZE);
+        assert(record->next <= TASK_NEXT_PARKED);
         put_signed(b, record->task_id);
         buffer_u8(b, (uint8_t)record->next);
         encode_try(b, record);
@@ -247,7 +258,7 @@ enum status record_decode(struct reader *in, struct record *out)
     record.seq = reader_varint(in);
     record.now_ns = get_signed(in);
     if (record.kind < RECORD_PARTITION_FIRST) record.key = reader_bytes(in);
-    if (in->failed || record.seq == 0) return E_CORRUPT;
+    if (in->failed || record.seq == 0 || record.seq > RECORD_SEQ_MAX) return E_CORRUPT;
     if (record.kind < RECORD_PARTITION_FIRST && record.key.len == 0) return E_CORRUPT;
     if (!decode_body(in, &record) || in->failed) return E_CORRUPT;
     *out = record;

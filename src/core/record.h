@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Records: what the core decided, one by one. A step emits records; each is applied to the core's memory
- * at once and stands in the batch that the host makes durable. Recovery applies the same records again,
- * so memory after a crash is what it was, by construction.
+ * Records: what the core decided, one by one. A step emits records; each is applied to the core's
+ * memory at once and stands in the batch that the host makes durable. Recovery applies the same
+ * records again, so memory after a crash is what it was, by construction.
  *
- * Records are of two families with guards of their own. Instance records change one instance and carry its
- * key; one is skipped when the instance (as the archive had it) already has this sequence number or a later
- * one. Partition records change what belongs to no instance; one is skipped when the partition's state has it.
+ * Records are of two families with guards of their own. Instance records change one instance and
+ * carry its key; one is skipped when the instance (as the archive had it) already has this sequence
+ * number or a later one. Partition records change what belongs to no instance; one is skipped when
+ * the partition's state has it.
  */
 #ifndef CORE_RECORD_H
 #define CORE_RECORD_H
@@ -65,15 +66,15 @@ struct record {
 
     /* CREATED, CONTINUED, REWOUND: the new one. TASK_TRIED, TASK_CLOSED: the task's. */
     uint8_t execution_id[EXECUTION_ID_SIZE];
-    struct bytes event; /* CREATED, CONTINUED: ExecutionStarted. MESSAGE: the message. SEND: the payload.
-                           LATE: the late answer. REWOUND: ExecutionRewound. */
+    struct bytes event;  /* CREATED, CONTINUED: ExecutionStarted. MESSAGE: the message. SEND: the
+                            payload. LATE: the late answer. REWOUND: ExecutionRewound. */
     int64_t start_at_ms; /* CREATED: 0, or not before */
 
     /* TURN and CONTINUED */
-    int64_t started_ns;         /* TURN: OrchestratorStarted */
-    uint32_t consumed_n;        /* inbox messages that become history */
-    bool is_engine;             /* TURN: made by the engine itself, not by a worker */
-    struct bytes events;        /* TURN: strings, new events. CONTINUED: strings, carried over. */
+    int64_t started_ns;  /* TURN: OrchestratorStarted */
+    uint32_t consumed_n; /* inbox messages that become history */
+    bool is_engine;      /* TURN: made by the engine itself, not by a worker */
+    struct bytes events; /* TURN: strings, new events. CONTINUED: strings, carried over. */
     struct maybe custom_status;
     struct maybe trace;
 
@@ -82,17 +83,20 @@ struct record {
     uint32_t failures;
     int64_t retry_at_ms;
     enum task_next next;
-    bool is_success; /* LATE */
+    bool is_success;     /* LATE */
     struct bytes reason; /* TURN_FAILED, TASK_TRIED, PARKED */
 
     /* SEND, SENT, RECEIVED */
-    uint32_t peer;          /* partition */
-    uint64_t message_seq;   /* SENT: all up to this one */
+    uint32_t peer;        /* partition */
+    uint64_t message_seq; /* SENT: all up to this one */
     enum message_kind message;
-    struct bytes target;    /* SEND: key of the receiver */
-    struct bytes peer_execution; /* SEND: execution the receiver must have, or empty. REWOUND, RELINKED:
-                                    the parent's new execution, or empty */
+    struct bytes target;         /* SEND: key of the receiver */
+    struct bytes peer_execution; /* SEND: execution the receiver must have, or empty. REWOUND,
+                                    RELINKED: the parent's new execution, or empty */
 };
+
+/* Sequence numbers beyond it are damage: no partition lives so long. */
+#define RECORD_SEQ_MAX (UINT64_MAX / 2)
 
 void record_encode(struct buffer *out, const struct record *record);
 /* Bytes borrowed from the reader's. E_CORRUPT. */

@@ -20,6 +20,15 @@
 /* One thing that falls due: a record, an event and a few effects, with keys and names. */
 #define DUE_SIZE ((size_t)4096)
 
+_Static_assert(sizeof(struct instance) + LIMIT_HUB_SIZE + LIMIT_ID_SIZE < STEP_SIZE / 8,
+               "a new instance is a small part of a step");
+_Static_assert(sizeof(struct item) + sizeof(struct work_queue) + sizeof(struct effect) < ITEM_SIZE,
+               "an open item, its queue and an effect");
+_Static_assert(sizeof(struct letter) + sizeof(struct effect) +
+                       2 * (LIMIT_HUB_SIZE + LIMIT_ID_SIZE) <
+                   LETTER_SIZE,
+               "a message, its effect and the keys of both ends");
+
 static size_t start_size(const struct input_start *start)
 {
     return start->key.len + start->name.len + start->version.value.len + start->input.value.len +
@@ -28,6 +37,7 @@ static size_t start_size(const struct input_start *start)
 
 static size_t answer_size(const struct orchestrator_answer *answer)
 {
+    assert(answer->actions != NULL || answer->actions_n == 0);
     size_t size = answer->custom_status.value.len + answer->trace.value.len;
     for (uint32_t n = 0; n < answer->actions_n; n++) {
         const struct action *a = &answer->actions[n];
@@ -61,7 +71,7 @@ static size_t given_size(const struct input *in)
     case INPUT_CLOCK_TICK:
     case INPUT_PARTITION_ACK: return 0;
     }
-    return 0;
+    unreachable("no such input");
 }
 
 /* ---- what else is copied, from the instance ---- */
@@ -128,6 +138,7 @@ static size_t take_size(const struct core *c, const struct input *in)
     const struct work_queue *q = queue_find(c, in->take.queue);
     if (q == NULL || q->n == 0) return 0;
     const struct list *first = list_first(&q->members);
+    assert(first != NULL);
     if (q->kind == WORK_TASK) {
         return COPIES_N * container_of(first, struct item, queued)->created->len;
     }
@@ -183,12 +194,13 @@ static size_t copied_size(const struct core *c, const struct input *in)
     case INPUT_WORKER_RENEW:
     case INPUT_PARTITION_ACK: return 0;
     }
-    return 0;
+    unreachable("no such input");
 }
 
 bool reserve_step(struct core *c, const struct input *in, struct output *out)
 {
     size_t size = STEP_SIZE + COPIES_N * given_size(in) + copied_size(c, in);
+    assert(size >= STEP_SIZE); /* the sum has not wrapped */
     if (!buffer_reserve(out->records, size / 2)) {
         out->records->failed = false; /* only the room was missing: nothing is lost */
         return false;
@@ -202,8 +214,10 @@ bool reserve_apply(struct core *c, const struct record *record)
                    record->custom_status.value.len + record->trace.value.len + record->reason.len +
                    record->target.len + record->peer_execution.len;
     size_t size = STEP_SIZE + COPIES_N * given + ITEM_SIZE * strings_count(record->events);
+    assert(size >= STEP_SIZE);
     const struct instance *i = instance_find(c, record->key);
-    if (i != NULL && record->kind == RECORD_TURN) size += ids_size(i, strings_count(record->events));
+    if (i != NULL && record->kind == RECORD_TURN)
+        size += ids_size(i, strings_count(record->events));
     if (i != NULL && record->kind == RECORD_CONTINUED) size += generation_size(i);
     if (i != NULL && record->kind == RECORD_REWOUND) size += rewind_size(i);
     if (i != NULL && record->kind == RECORD_RELINKED) size += started_size(i);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An instance as bytes, for the archive, and back. Only what cannot be folded from the events stands beside
- * them: counters, times, and how far a task that was tried before has come.
+ * An instance as bytes, for the archive, and back. Only what cannot be folded from the events
+ * stands beside them: counters, times, and how far a task that was tried before has come.
  */
 #include "core/limits.h"
 #include "core/state.h"
@@ -14,6 +14,8 @@
 #define FLAG_STATUS_CARRIED 2u
 #define FLAG_POISONED 4u
 #define FLAG_SUSPENDED 8u
+_Static_assert((FLAG_NEEDS_TURN ^ FLAG_STATUS_CARRIED ^ FLAG_POISONED ^ FLAG_SUSPENDED) == 15u,
+               "the flags are different bits");
 
 static void put_signed(struct buffer *b, int64_t value)
 {
@@ -45,9 +47,11 @@ static void put_events(struct buffer *out, const struct event_list *list)
         size += varint_size(e->len) + e->len;
     }
     buffer_varint(out, size);
+    size_t start = out->len;
     for (const struct event *e = list->first; e != NULL; e = e->next) {
         strings_add(out, event_bytes(e));
     }
+    assert(out->failed || out->len - start == size);
 }
 
 /* A lease does not survive: what is leased now is queued after a load. */
@@ -67,26 +71,33 @@ static void put_items(struct buffer *out, const struct instance *i)
     for (struct list *m = list_first(&i->items); m != NULL; m = list_next(&i->items, m)) {
         const struct item *item = container_of(m, struct item, of_instance);
         if (!is_remarkable(item)) continue;
+        assert(n > 0);
+        n--;
         put_signed(out, item->id);
-        buffer_u8(out, (uint8_t)((item->is_detached ? 1 : 0) | (item->state == TASK_STATE_PARKED ? 2 : 0)));
+        buffer_u8(out, (uint8_t)((item->is_detached ? 1 : 0) |
+                                 (item->state == TASK_STATE_PARKED ? 2 : 0)));
         buffer_varint(out, item->failures);
         put_signed(out, item->retry_at_ms);
         if (!item->is_detached) continue;
         buffer_append(out, item->execution_id, EXECUTION_ID_SIZE);
         buffer_bytes(out, event_bytes(item->created));
     }
+    assert(n == 0); /* as many as announced */
 }
 
 static void put_late(struct buffer *out, const struct instance *i)
 {
+    assert(i->late_n <= LIMIT_LATE_N); /* or load_late() would refuse it */
+    uint32_t n = 0;
     buffer_varint(out, i->late_n);
-    for (const struct late *l = i->late_first; l != NULL; l = l->next) {
+    for (const struct late *l = i->late_first; l != NULL; l = l->next, n++) {
         put_signed(out, l->task_id);
         buffer_varint(out, l->attempt);
         put_signed(out, l->time_ns);
         buffer_u8(out, l->is_success ? 1 : 0);
         buffer_bytes(out, l->answer);
     }
+    assert(n == i->late_n);
 }
 
 static uint8_t flags_of(const struct instance *i)
@@ -98,6 +109,9 @@ static uint8_t flags_of(const struct instance *i)
 
 static void instance_snapshot(const struct instance *i, struct buffer *out)
 {
+    assert(!i->is_purged);
+    assert(i->started != NULL);
+    assert(i->seq > 0); /* or head_read() would refuse it */
     buffer_u8(out, SNAPSHOT_VERSION);
     buffer_bytes(out, i->key);
     buffer_u8(out, flags_of(i));
@@ -173,7 +187,8 @@ static enum status head_read(struct reader *r, struct snapshot_head *out)
     out->park_reason = reader_bytes(r);
     out->history = reader_bytes(r);
     out->inbox = reader_bytes(r);
-    if (r->failed || out->seq == 0 || out->execution_id.len != EXECUTION_ID_SIZE) return E_CORRUPT;
+    if (r->failed || out->seq == 0 || out->seq > RECORD_SEQ_MAX) return E_CORRUPT;
+    if (out->execution_id.len != EXECUTION_ID_SIZE) return E_CORRUPT;
     if (!key_is_valid(out->key)) return E_CORRUPT;
     return OK;
 }
@@ -182,6 +197,7 @@ static bool load_events(struct instance *i, struct bytes packed, struct event_li
 {
     struct reader r = reader_make(packed);
     struct bytes one;
+    assert(list->n == 0);
     while (strings_next(&r, &one)) {
         struct event *event = event_new(i, one);
         if (event == NULL) return false;
@@ -211,6 +227,7 @@ static bool load_item(struct instance *i, struct reader *r)
         if (r->failed) return false;
         struct event *event = event_new(i, bytes);
         if (event == NULL || !task_event_is_valid(i->core, bytes)) return false;
+        assert(execution.len == EXECUTION_ID_SIZE);
         item = item_open_detached(i, event, execution.ptr);
     } else {
         item = item_find(i, id, ITEM_TASK);
@@ -234,6 +251,7 @@ static bool load_late(struct instance *i, struct reader *r)
 {
     uint64_t n = reader_varint(r);
     struct late **at = &i->late_first;
+    assert(i->late_n == 0);
     if (n > LIMIT_LATE_N) return false;
     for (; n > 0 && !r->failed; n--) {
         struct late *late = arena_alloc_zero(&i->arena, sizeof *late);
@@ -242,7 +260,7 @@ static bool load_late(struct instance *i, struct reader *r)
         late->attempt = (uint32_t)reader_varint(r);
         late->time_ns = get_signed(r);
         late->is_success = reader_u8(r) != 0;
-        late->answer = arena_copy(&i->arena, reader_bytes(r));
+        late->answer = copy_must(&i->arena, reader_bytes(r));
         *at = late;
         at = &late->next;
         i->late_n++;
@@ -252,6 +270,8 @@ static bool load_late(struct instance *i, struct reader *r)
 
 static void load_head(struct instance *i, const struct snapshot_head *head)
 {
+    assert(head->execution_id.len == EXECUTION_ID_SIZE); /* head_read() has seen to it */
+    assert(head->seq > 0);
     memcpy(i->execution_id, head->execution_id.ptr, EXECUTION_ID_SIZE);
     i->seq = head->seq;
     i->status = head->status;
@@ -266,11 +286,11 @@ static void load_head(struct instance *i, const struct snapshot_head *head)
     i->turns = head->turns;
     i->failures = head->failures;
     i->retry_at_ms = head->retry_at_ms;
-    i->park_reason = arena_copy(&i->arena, head->park_reason);
+    i->park_reason = copy_must(&i->arena, head->park_reason);
     if (head->custom_status.has) {
-        i->custom_status = maybe_some(arena_copy(&i->arena, head->custom_status.value));
+        i->custom_status = maybe_some(copy_must(&i->arena, head->custom_status.value));
     }
-    if (head->trace.has) i->trace = maybe_some(arena_copy(&i->arena, head->trace.value));
+    if (head->trace.has) i->trace = maybe_some(copy_must(&i->arena, head->trace.value));
 }
 
 static bool load_body(struct instance *i, const struct snapshot_head *head, struct reader *r)
@@ -280,6 +300,7 @@ static bool load_body(struct instance *i, const struct snapshot_head *head, stru
     bool is_forgotten = planted("forget_inbox") && i->started != NULL;
     if (!is_forgotten && !load_events(i, head->inbox, &i->inbox)) return false;
     if (!loaded_is_valid(i->core, i)) return false;
+    assert(i->started != NULL); /* loaded_is_valid() has counted the starts */
     fold_reopen(i);
     uint64_t items_n = reader_varint(r);
     for (; items_n > 0; items_n--) {
@@ -292,6 +313,9 @@ enum status core_load(struct core *c, struct bytes snapshot, struct output *out)
 {
     struct snapshot_head head;
     struct reader r = reader_make(snapshot);
+    assert(c->in == NULL); /* not from inside a step */
+    assert(c->out == NULL);
+    assert(out == NULL || !c->is_recovering);
     enum status status = head_read(&r, &head);
     if (status != OK) return status;
     if (instance_find(c, head.key) != NULL) return E_EXISTS;
@@ -309,6 +333,7 @@ enum status core_load(struct core *c, struct bytes snapshot, struct output *out)
         if (i->seq > c->seq) c->seq = i->seq;
         turn_schedule(i);
         instance_sort(i);
+        assert(i->dirty_lsn == 0); /* the archive has it */
         instance_check(i);
     } else {
         instance_drop(i);
@@ -324,7 +349,8 @@ static void view_event(struct bytes bytes, struct arena *arena, struct instance_
     struct event_started started;
     struct event_completed completed;
     if (event_head_decode(bytes, &head) != OK) return;
-    if (head.kind == EVENT_EXECUTION_STARTED && event_started_decode(bytes, arena, &started) == OK) {
+    if (head.kind == EVENT_EXECUTION_STARTED &&
+        event_started_decode(bytes, arena, &started) == OK) {
         out->name = started.name;
         out->version = started.version;
         out->input = started.input;
@@ -360,6 +386,7 @@ enum status snapshot_view(struct bytes snapshot, struct arena *arena, struct ins
         .wake_ms = INT64_MAX,
         .is_archived = true,
     };
+    assert(head.execution_id.len == EXECUTION_ID_SIZE);
     memcpy(out->execution_id, head.execution_id.ptr, EXECUTION_ID_SIZE);
     struct bytes lists[] = {head.history, head.inbox};
     for (size_t n = 0; n < 2; n++) {
@@ -380,7 +407,7 @@ enum status snapshot_history(struct bytes snapshot, struct bytes *events)
     return status;
 }
 
-/* The lease of an orchestrator or task is volatile: live and reloaded states have the same digest. */
+/* A lease is volatile: live and reloaded states have the same digest. */
 uint64_t core_digest(const struct core *c)
 {
     uint64_t digest = c->seq;
@@ -389,13 +416,16 @@ uint64_t core_digest(const struct core *c)
     for (struct list *n = list_first(&c->all); n != NULL; n = list_next(&c->all, n)) {
         const struct instance *i = container_of(n, struct instance, all);
         buffer_clear(&bytes);
-        if (i->is_purged) buffer_bytes(&bytes, i->key);
-        else instance_snapshot(i, &bytes);
+        if (i->is_purged)
+            buffer_bytes(&bytes, i->key);
+        else
+            instance_snapshot(i, &bytes);
         assert(!bytes.failed);
         digest += bytes_hash(buffer_view(&bytes));
     }
     buffer_clear(&bytes);
     outbox_snapshot(c, &bytes);
+    assert(!bytes.failed);
     digest += bytes_hash(buffer_view(&bytes));
     buffer_release(&bytes);
     return digest;

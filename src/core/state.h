@@ -2,12 +2,12 @@
  *
  * What a partition remembers. Private to core/; everybody else sees core.h.
  *
- * Durable is what the records say: instances with their history, inbox and counters, the outbox and the
- * positions of other partitions. Volatile, rebuilt after a crash from the durable part: the queues of work,
- * who holds a lease, the heap of due times.
+ * Durable is what the records say: instances with their history, inbox and counters, the outbox and
+ * the positions of other partitions. Volatile, rebuilt after a crash from the durable part: the
+ * queues of work, who holds a lease, the heap of due times.
  *
- * Memory: an `instance` and its `open` map entries come from core->mem; all events and items of an instance
- * from its arena, which is dropped as a whole.
+ * Memory: an `instance` and its `open` map entries come from core->mem; all events and items of an
+ * instance from its arena, which is dropped as a whole.
  */
 #ifndef CORE_STATE_H
 #define CORE_STATE_H
@@ -104,23 +104,23 @@ struct instance {
     struct list dirty;    /* in core->dirty or core->finished, while dirty */
     struct list idle;     /* in core->idle, while without work and not purged */
     struct core *core;
-    uint64_t number;      /* unique in this process */
-    struct bytes key;     /* owned, from core->mem */
+    uint64_t number;  /* unique in this process */
+    struct bytes key; /* owned, from core->mem */
     struct arena arena;
 
     /* durable */
-    uint64_t seq;         /* of the last record applied */
+    uint64_t seq; /* of the last record applied */
     uint8_t execution_id[EXECUTION_ID_SIZE];
     enum orchestration_status status; /* SUSPENDED is told by is_suspended */
     bool is_suspended;
     bool is_purged;
-    bool needs_turn;      /* a turn is due although the inbox is empty (after a rewind) */
+    bool needs_turn;        /* a turn is due although the inbox is empty (after a rewind) */
     bool is_status_carried; /* custom status of the previous generation, none set yet */
-    bool is_poisoned;     /* parked: turns are not offered */
+    bool is_poisoned;       /* parked: turns are not offered */
     struct event_list history;
     struct event_list inbox;
-    uint64_t turns;       /* committed; also every other change of the history: base of a turn */
-    uint32_t failures;    /* of the present turn */
+    uint64_t turns;    /* committed; also every other change of the history: base of a turn */
+    uint32_t failures; /* of the present turn */
     int64_t retry_at_ms;
     int64_t start_at_ms;
     int64_t created_ns;
@@ -133,8 +133,8 @@ struct instance {
     uint32_t late_n;
 
     /* folded from the events */
-    const struct event *started;   /* ExecutionStarted; in inbox or history */
-    struct bytes name;             /* these three from it, borrowed from its bytes */
+    const struct event *started; /* ExecutionStarted; in inbox or history */
+    struct bytes name;           /* these three from it, borrowed from its bytes */
     struct maybe version;
     struct maybe input;
     bool has_parent;
@@ -144,21 +144,21 @@ struct instance {
     struct list items;
     struct list items_free; /* closed ones, for the next to be opened: they are in the arena */
     uint32_t items_n;
-    uint32_t busy_n;      /* tasks that are queued, leased or waiting for their next try */
+    uint32_t busy_n; /* tasks that are queued, leased or waiting for their next try */
 
     /* volatile */
-    struct due due;       /* scheduled start or retry of the turn */
+    struct due due; /* scheduled start or retry of the turn */
     struct list queued;
     struct work_queue *queue;
     bool is_leased;
     uint32_t worker;
     uint32_t lease_inbox_n;
     int64_t lease_started_ns;
-    uint64_t dirty_lsn;   /* batch of the oldest record not taken for archiving yet; 0 = clean */
-    bool is_in_finished;  /* which list `dirty` is in */
-    bool is_archived;     /* the archive has a row of it */
+    uint64_t dirty_lsn;    /* batch of the oldest record not taken for archiving yet; 0 = clean */
+    bool is_in_finished;   /* which list `dirty` is in */
+    bool is_archived;      /* the archive has a row of it */
     uint64_t archived_seq; /* as of this record */
-    uint64_t purged_seq;  /* of the last record that purged it: the archive has no row as of it */
+    uint64_t purged_seq;   /* of the last record that purged it: the archive has no row as of it */
     int64_t touched_ms;
 };
 
@@ -167,8 +167,8 @@ struct work_queue {
     struct map_node node; /* in core->queues, by key */
     struct bytes key;     /* owned */
     enum work_kind kind;
-    struct list all;      /* in core->all_queues */
-    struct list members;  /* item.queued or instance.queued */
+    struct list all;     /* in core->all_queues */
+    struct list members; /* item.queued or instance.queued */
     size_t n;
 };
 
@@ -177,10 +177,10 @@ struct letter {
     struct letter *next;
     uint64_t seq;
     enum message_kind kind;
-    struct bytes target;    /* these three behind the struct */
+    struct bytes target; /* these three behind the struct */
     struct bytes execution;
     struct bytes event;
-    size_t size;            /* of the allocation */
+    size_t size; /* of the allocation */
 };
 
 /* What this partition keeps of another one (or of itself: all messages take the same way). */
@@ -189,40 +189,40 @@ struct peer {
     uint64_t received_seq; /* last number that arrived from there */
     struct letter *first;  /* not acknowledged, oldest first */
     struct letter *last;
-    int64_t resend_at_ms;  /* while first != NULL */
+    int64_t resend_at_ms; /* while first != NULL */
 };
 
 struct core {
     struct core_options options;
     struct mem *mem;
     int64_t now_ns;
-    uint64_t seq;          /* of the last record */
-    uint64_t partition_seq; /* of the last partition record applied */
-    uint64_t snapshot_seq;  /* seq when the partition's state was last taken for archiving */
+    uint64_t seq;                 /* of the last record */
+    uint64_t partition_seq;       /* of the last partition record applied */
+    uint64_t snapshot_seq;        /* seq when the partition's state was last taken for archiving */
     uint64_t partition_dirty_lsn; /* oldest batch with partition records not archived; 0 = clean */
-    uint64_t numbers;      /* of instances */
-    uint64_t orders;       /* of due times */
-    bool is_recovering;    /* no effects, no volatile state */
-    uint64_t lsn;          /* of the present step */
+    uint64_t numbers;             /* of instances */
+    uint64_t orders;              /* of due times */
+    bool is_recovering;           /* no effects, no volatile state */
+    uint64_t lsn;                 /* of the present step */
 
     struct map instances;
     struct map open;
     struct map queues;
     struct list all;
     struct list all_queues;
-    struct list dirty;     /* not terminal, by dirty_lsn */
-    struct list finished;  /* terminal or purged, and dirty */
+    struct list dirty;    /* not terminal, by dirty_lsn */
+    struct list finished; /* terminal or purged, and dirty */
     size_t finished_n;
-    struct list idle;      /* by touched_ms */
+    struct list idle; /* by touched_ms */
     size_t instances_n;
     struct heap due;
-    struct peer *peers;    /* partitions_n */
+    struct peer *peers; /* partitions_n */
     uint32_t letters_n;
     struct core_stats stats;
 
     /* the present step */
     const struct input *in;
-    struct output *out;    /* NULL while recovering */
+    struct output *out; /* NULL while recovering */
     uint32_t ids_made;
     struct buffer scratch;  /* an event being written */
     struct buffer scratch2; /* the same inside apply() and queues */
@@ -301,8 +301,8 @@ struct item *item_find(const struct instance *i, int32_t id, enum item_kind kind
 struct item *task_find(const struct instance *i, const uint8_t execution_id[EXECUTION_ID_SIZE],
                        int32_t id);
 void item_close(struct item *item);
-/* Ends what an ended execution had begun: timers and children are forgotten, tasks that were scheduled still
- * run, but nobody waits for them; all go with `everything`. */
+/* Ends what an ended execution had begun: timers and children are forgotten, tasks that were
+ * scheduled still run, but nobody waits for them; all go with `everything`. */
 void items_end(struct instance *i, bool everything);
 /* A copy in the instance's present arena takes the place of one in an arena that is about to go. */
 void item_move(struct item *item);
@@ -312,8 +312,8 @@ void item_queue(struct item *item);
 void item_unqueue(struct item *item);
 
 /* ---- queues.c ---- */
-/* hub, kind, name and version as one key; appended. Effective version of a task: its own or else that of
- * the orchestration. */
+/* hub, kind, name and version as one key; appended. Effective version of a task: its own or else
+ * that of the orchestration. */
 void queue_key(struct buffer *out, enum work_kind kind, struct bytes hub, struct bytes name,
                struct bytes version);
 void queue_add_item(struct item *item);
@@ -353,11 +353,12 @@ void apply(struct core *c, const struct record *record);
 struct effect *effect_new(struct core *c, enum effect_kind kind);
 void reply(struct core *c, enum status status, const char *text);
 void reply_instance(struct core *c, const struct instance *i);
-/* The longest beginning of at most size_max bytes that is UTF-8: reasons become strings of the protocol,
- * which must be. Borrowed from text. */
+/* The longest beginning of at most size_max bytes that is UTF-8: reasons become strings of the
+ * protocol, which must be. Borrowed from text. */
 struct bytes text_cut(struct bytes text, size_t size_max);
 /* Text in the output's arena; cut when it is longer than a few hundred bytes. */
-__attribute__((format(printf, 2, 3))) const char *step_text(struct core *c, const char *format, ...);
+__attribute__((format(printf, 2, 3))) const char *step_text(struct core *c, const char *format,
+                                                            ...);
 void new_execution_id(struct core *c, uint8_t out[EXECUTION_ID_SIZE]);
 void alert(struct core *c, const struct instance *i, const char *text);
 int64_t now_ms(const struct core *c);
@@ -408,6 +409,14 @@ void on_worker_renew(struct core *c, const struct input *in);
 void on_clock_tick(struct core *c, const struct input *in);
 void on_partition_message(struct core *c, const struct input *in);
 void on_partition_ack(struct core *c, const struct input *in);
+
+/* A copy of which the memory was reserved before the step: cannot fail. */
+static inline struct bytes copy_must(struct arena *arena, struct bytes value)
+{
+    struct bytes copy = arena_copy(arena, value);
+    assert(copy.len == value.len);
+    return copy;
+}
 
 static inline struct bytes event_bytes(const struct event *event)
 {

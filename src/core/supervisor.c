@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The Supervisor: what happens to a step whose worker is late, lost, refuses, or fails. It knows no business
- * logic; it counts failures and walks down a ladder that is chosen by the step's name:
+ * The Supervisor: what happens to a step whose worker is late, lost, refuses, or fails. It knows no
+ * business logic; it counts failures and walks down a ladder that is chosen by the step's name:
  *
  *      failures <= first threshold    again, after a delay that doubles
  *      failures <= second threshold   again, after the extended wait
@@ -33,7 +33,9 @@ const struct policy *policy_of_event(const struct core *c, const struct event *e
     enum status status =
         event_scheduled_decode(event_bytes(event), (struct arena *)&c->temporary, &scheduled);
     assert(status == OK);
-    return c->options.policy(c->options.policy_user, scheduled.name);
+    const struct policy *policy = c->options.policy(c->options.policy_user, scheduled.name);
+    assert(policy != NULL);
+    return policy;
 }
 
 const struct policy *policy_of(const struct item *item)
@@ -64,6 +66,7 @@ static void fail_step(struct item *item, const char *type, struct bytes why, uin
                                  (const char *)why.ptr);
     buffer_init(&failure, c->mem);
     failure_write(&failure, type, bytes_of_text(text), true);
+    assert(!failure.failed);
     buffer_clear(&c->scratch);
     event_write_task_failed(&c->scratch, c->now_ns, item->id, buffer_view(&failure));
     buffer_release(&failure);
@@ -76,6 +79,7 @@ void supervise(struct item *item, const char *type, struct bytes why, bool is_fi
     struct core *c = i->core;
     const struct policy *policy = policy_of(item);
     uint32_t failures = item->failures + 1;
+    assert(item->state != TASK_STATE_PARKED);
     struct record record = {
         .kind = RECORD_TASK_TRIED,
         .key = i->key,
@@ -99,9 +103,12 @@ void supervise(struct item *item, const char *type, struct bytes why, bool is_fi
         return;
     }
     emit(c, &record);
+    assert(item->failures == failures);
+    assert((item->state == TASK_STATE_PARKED) == (record.next == TASK_NEXT_PARKED));
     if (record.next == TASK_NEXT_PARKED) {
-        alert(c, i, step_text(c, "step %d waits for an operator after %u failures: %.*s", item->id,
-                              failures, (int)record.reason.len, (const char *)record.reason.ptr));
+        alert(c, i,
+              step_text(c, "step %d waits for an operator after %u failures: %.*s", item->id,
+                        failures, (int)record.reason.len, (const char *)record.reason.ptr));
     }
 }
 
@@ -109,16 +116,23 @@ void supervise_turn(struct instance *i, struct bytes why)
 {
     struct core *c = i->core;
     uint32_t failures = i->failures + 1;
-    struct record record = {.key = i->key, .failures = failures, .reason = text_cut(why, LIMIT_REASON_SIZE)};
+    assert(i->is_leased);
+    assert(!instance_is_terminal(i));
+    struct record record = {
+        .key = i->key, .failures = failures, .reason = text_cut(why, LIMIT_REASON_SIZE)};
 
     if (failures < TURN_FAILURES_MAX) {
         record.kind = RECORD_TURN_FAILED;
         record.retry_at_ms = now_ms(c) + delay_ms(&policy_default, failures);
         emit(c, &record);
+        assert(!i->is_leased);
         return;
     }
     record.kind = RECORD_PARKED;
     emit(c, &record);
-    alert(c, i, step_text(c, "parked after %u turns that no worker finished: %.*s", failures,
-                          (int)record.reason.len, (const char *)record.reason.ptr));
+    assert(i->is_poisoned);
+    assert(!i->is_leased);
+    alert(c, i,
+          step_text(c, "parked after %u turns that no worker finished: %.*s", failures,
+                    (int)record.reason.len, (const char *)record.reason.ptr));
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Completion tokens: a work reference as text that only this data directory can have written. Base 64 (URL
- * alphabet, no padding) of the fields and their SipHash-2-4-128 under a secret key.
+ * Completion tokens: a work reference as text that only this data directory can have written. Base
+ * 64 (URL alphabet, no padding) of the fields and their SipHash-2-4-128 under a secret key.
  */
 #include "core/core.h"
 
+#include "base/assert.h"
 #include "base/siphash.h"
 
 #define TOKEN_VERSION 1
@@ -12,6 +13,8 @@
 #define MAC_SIZE 16
 
 static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+_Static_assert(sizeof alphabet == 64 + 1, "six bits a character");
+_Static_assert(MAC_SIZE == 16, "siphash128() fills it");
 
 static void base64_write(struct buffer *out, struct bytes data)
 {
@@ -25,6 +28,7 @@ static void base64_write(struct buffer *out, struct bytes data)
             buffer_u8(out, (uint8_t)alphabet[bits >> bits_n & 63]);
         }
     }
+    assert(bits_n < 6);
     if (bits_n > 0) buffer_u8(out, (uint8_t)alphabet[bits << (6 - bits_n) & 63]);
 }
 
@@ -52,6 +56,7 @@ static bool base64_read(struct bytes text, uint8_t *out, size_t *len)
         bits_n -= 8;
         out[(*len)++] = (uint8_t)(bits >> bits_n);
     }
+    assert(*len <= text.len / 4 * 3 + text.len % 4);
     /* what is left over must be as it was written: one token has one text */
     return bits_n < 6 && (bits & ((1u << bits_n) - 1)) == 0;
 }
@@ -75,8 +80,10 @@ void token_write(struct buffer *out, const uint64_t mac_key[2], const struct wor
     buffer_bytes(&raw, ref->key);
     siphash128(mac_key, buffer_view(&raw), mac);
     buffer_append(&raw, mac, sizeof mac);
-    if (raw.failed) out->failed = true;
-    else base64_write(out, buffer_view(&raw));
+    if (raw.failed)
+        out->failed = true;
+    else
+        base64_write(out, buffer_view(&raw));
     buffer_release(&raw);
 }
 
@@ -115,6 +122,7 @@ enum status token_read(struct bytes token, const uint64_t mac_key[2], struct are
     ref.started_ns = (int64_t)reader_u64(&r);
     ref.key = reader_bytes(&r);
     if (!reader_is_done(&r)) return E_INVALID;
+    assert(execution.len == EXECUTION_ID_SIZE);
     memcpy(ref.execution_id, execution.ptr, EXECUTION_ID_SIZE);
     *out = ref;
     return OK;

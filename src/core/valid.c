@@ -118,6 +118,8 @@ bool key_is_valid(struct bytes key) { return key.len > 0 && memchr(key.ptr, '/',
 bool record_is_valid(struct core *c, const struct instance *i, const struct record *record)
 {
     struct event_head head;
+    assert(c->is_recovering); /* the handlers decide nothing that is not */
+    assert(i == NULL || bytes_equal(i->key, record->key));
     if (record->kind >= RECORD_PARTITION_FIRST) return partition_record_is_valid(c, record);
     if (!key_is_valid(record->key)) return false;
     if (record->kind == RECORD_CREATED) {
@@ -186,6 +188,7 @@ static bool items_are_distinct(const struct event_list *history)
     int32_t id_last = INT32_MIN;
     for (const struct event *e = history->first; e != NULL; e = e->next) {
         if (!opens_item(e->kind)) continue;
+        if (e->id < 0) return false;
         for (const struct event *b = history->first; e->id <= id_last && b != e; b = b->next) {
             if (opens_item(b->kind) && b->id == e->id) return false;
         }
@@ -206,6 +209,7 @@ static bool status_is_valid(const struct instance *i)
 bool loaded_is_valid(struct core *c, const struct instance *i)
 {
     uint32_t starts_n = 0;
+    assert(i->items_n == 0); /* nothing has been folded yet */
     return history_is_valid(c, &i->history, &starts_n) && inbox_is_valid(c, &i->inbox, &starts_n) &&
            starts_n == 1 && items_are_distinct(&i->history) && status_is_valid(i);
 }

@@ -28,8 +28,9 @@ static void why_open(const struct instance *i, struct buffer *out)
 {
     const struct item *parked = parked_item(i);
     if (parked != NULL) {
-        buffer_format(out, "step %d waits for an operator: %.*s; resubmit it when the cause is mended", parked->id,
-            (int)i->park_reason.len, (const char *)i->park_reason.ptr);
+        buffer_format(out,
+                      "step %d waits for an operator: %.*s; resubmit it when the cause is mended",
+                      parked->id, (int)i->park_reason.len, (const char *)i->park_reason.ptr);
         return;
     }
     uint32_t tasks = count_items(i, ITEM_TASK);
@@ -39,23 +40,28 @@ static void why_open(const struct instance *i, struct buffer *out)
         buffer_format(out, "waits for an external event: nothing is under way");
         return;
     }
-    buffer_format(out, "waits for %u activities, %u timers, %u sub-orchestrations", tasks, timers, children);
+    buffer_format(out, "waits for %u activities, %u timers, %u sub-orchestrations", tasks, timers,
+                  children);
     int64_t wake_ms = instance_wake_ms(i);
-    if (wake_ms != 0 && wake_ms != INT64_MAX) buffer_format(out, "; next timer at %lld ms", (long long)wake_ms);
+    if (wake_ms != 0 && wake_ms != INT64_MAX)
+        buffer_format(out, "; next timer at %lld ms", (long long)wake_ms);
 }
 
 static void why_turn(const struct instance *i, struct buffer *out)
 {
+    assert(!instance_is_terminal(i));
+    assert(!i->is_suspended);
     if (i->is_leased) {
-        buffer_format(out, "its orchestrator runs on worker %u with %u new events", i->worker, i->lease_inbox_n);
+        buffer_format(out, "its orchestrator runs on worker %u with %u new events", i->worker,
+                      i->lease_inbox_n);
     } else if (i->due.node.is_linked && i->due.kind == DUE_START) {
         buffer_format(out, "starts at %lld ms", (long long)i->start_at_ms);
     } else if (i->due.node.is_linked) {
         buffer_format(out, "its turn failed %u times and is tried again at %lld ms", i->failures,
-            (long long)i->retry_at_ms);
+                      (long long)i->retry_at_ms);
     } else {
-        buffer_format(out, "%u new events wait for a worker of \"%.*s\"", i->inbox.n, (int)i->name.len,
-            (const char *)i->name.ptr);
+        buffer_format(out, "%u new events wait for a worker of \"%.*s\"", i->inbox.n,
+                      (int)i->name.len, (const char *)i->name.ptr);
     }
 }
 
@@ -67,8 +73,8 @@ bool core_why(const struct core *c, struct bytes key, struct buffer *out)
     if (instance_is_terminal(i)) {
         buffer_format(out, "it has ended; %u messages were left unread", i->inbox.n);
     } else if (i->is_poisoned) {
-        buffer_format(out, "parked: %.*s; resume it when the cause is mended", (int)i->park_reason.len,
-            (const char *)i->park_reason.ptr);
+        buffer_format(out, "parked: %.*s; resume it when the cause is mended",
+                      (int)i->park_reason.len, (const char *)i->park_reason.ptr);
     } else if (i->is_suspended) {
         buffer_format(out, "suspended with %u messages waiting; resume it to go on", i->inbox.n);
     } else if (i->is_leased || i->queue != NULL || i->due.node.is_linked) {
@@ -85,10 +91,10 @@ static enum task_process process_of(enum task_state state)
     case TASK_STATE_LEASED: return TASK_PROCESSING;
     case TASK_STATE_WAITING: return TASK_WAITING;
     case TASK_STATE_PARKED: return TASK_ERROR;
-    case TASK_STATE_NONE:
-    case TASK_STATE_QUEUED: break;
+    case TASK_STATE_QUEUED: return TASK_PENDING;
+    case TASK_STATE_NONE: break;
     }
-    return TASK_PENDING;
+    unreachable("an open task is in some state");
 }
 
 enum status core_tasks(const struct core *c, struct bytes key, core_task_fn *fn, void *user)

@@ -373,3 +373,22 @@ TEST(answers_that_are_none)
     }
     kit_free(k);
 }
+
+/* A count near its end would wrap around to 0, which no record has. */
+TEST(an_absurd_sequence_number_is_refused)
+{
+    struct kit *k = kit_new(1, 1);
+    struct core *c = fresh_core(k);
+    struct buffer snapshot;
+    buffer_init(&snapshot, &k->mem);
+    buffer_u8(&snapshot, 1);
+    buffer_varint(&snapshot, UINT64_MAX);
+    buffer_varint(&snapshot, 0);
+    buffer_u64(&snapshot, 0);
+    buffer_varint(&snapshot, 1);
+    for (int n = 0; n < 3; n++) buffer_varint(&snapshot, 0);
+    EXPECT_STATUS(E_CORRUPT, core_partition_load(c, buffer_view(&snapshot)));
+    core_free(c);
+    buffer_release(&snapshot);
+    kit_free(k);
+}
