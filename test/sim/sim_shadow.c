@@ -161,6 +161,13 @@ bool shadow_view(struct shadow *s, struct bytes key, struct instance_view *out)
     return core_view(core_of(s, key), key, out) && !out->is_purged;
 }
 
+bool shadow_knows(struct shadow *s, struct bytes key)
+{
+    struct instance_view view;
+
+    return core_view(core_of(s, key), key, &view);
+}
+
 bool shadow_history(struct shadow *s, struct bytes key, struct buffer *out)
 {
     return core_history(core_of(s, key), key, out);

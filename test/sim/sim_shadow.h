@@ -27,6 +27,8 @@ uint64_t shadow_lsn(const struct shadow *s);
 
 /* False when there is no such instance, or it is purged. */
 bool shadow_view(struct shadow *s, struct bytes key, struct instance_view *out);
+/* There is or was such an instance. */
+bool shadow_knows(struct shadow *s, struct bytes key);
 bool shadow_history(struct shadow *s, struct bytes key, struct buffer *out);
 /* A row that the archive is about to store must not be ahead of the frames. */
 void shadow_check_row(struct shadow *s, struct bytes key, const struct archive_row *row);
