@@ -188,7 +188,7 @@ size_t core_archive_pick(struct core *c, uint64_t upto_lsn, size_t idle_n, int64
 /* The archive has it durably as of seq (a purged one: has removed it). When nothing changed since,
  * and it has no work and is finished, purged or (may_evict) has none before the horizon, it leaves
  * memory: true. */
-bool core_archived(struct core *c, struct bytes key, uint64_t seq, bool may_evict);
+bool core_archived(struct core *c, struct bytes key, uint64_t seq, bool is_removed, bool may_evict);
 uint64_t core_seq(const struct core *c);
 
 /* When the next timer, lease or resend is due; INT64_MAX = nothing. */

@@ -242,12 +242,11 @@ static void apply_turn_failed(struct instance *i, const struct record *record)
     i->retry_at_ms = record->retry_at_ms;
 }
 
-static void apply_purged(struct instance *i, const struct record *record)
+static void apply_purged(struct instance *i)
 {
     instance_clear(i);
     assert(i->started == NULL);
     i->is_purged = true;
-    i->purged_seq = record->seq;
 }
 
 static void apply_task_closed(struct instance *i, const struct record *record)
@@ -284,7 +283,7 @@ static void apply_to_instance(struct core *c, struct instance *i, const struct r
         i->retry_at_ms = 0;
         i->park_reason = BYTES_NONE;
         break;
-    case RECORD_PURGED: apply_purged(i, record); break;
+    case RECORD_PURGED: apply_purged(i); break;
     case RECORD_RELINKED: instance_relink(i, record); break;
     case RECORD_CREATED:
     case RECORD_SEND:

@@ -309,6 +309,7 @@ void on_client_resubmit(struct core *c, const struct input *in)
         .kind = RECORD_TASK_TRIED,
         .key = i->key,
         .task_id = item->id,
+        .failures = item->failures,
         .next = TASK_NEXT_RETRY,
         .retry_at_ms = now_ms(c),
         .reason = BYTES_LITERAL("resubmitted by an operator"),
@@ -316,6 +317,5 @@ void on_client_resubmit(struct core *c, const struct input *in)
     memcpy(record.execution_id, item->execution_id, EXECUTION_ID_SIZE);
     emit(c, &record);
     assert(item->state == TASK_STATE_QUEUED);
-    assert(item->failures == 0);
     reply(c, OK, "");
 }

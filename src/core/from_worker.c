@@ -173,6 +173,9 @@ static bool turn_matches(const struct instance *i, const struct work_ref *ref)
     if (planted("skip_base_check")) return i->is_leased && ref->inbox_n <= i->inbox.n;
     if (ref->base != i->turns || ref->attempt != i->failures) return false;
     if (ref->inbox_n > i->inbox.n) return false;
+    /* given by an owner whose clock, never durable, was ahead of ours: the orchestrator's time
+     * would go back */
+    if (ref->started_ns > c->now_ns) return false;
     return i->is_leased ? ref->epoch == c->options.epoch : ref->epoch < c->options.epoch;
 }
 

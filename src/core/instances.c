@@ -97,7 +97,6 @@ void instance_clear(struct instance *i)
         .is_in_finished = kept.is_in_finished,
         .is_archived = kept.is_archived,
         .archived_seq = kept.archived_seq,
-        .purged_seq = kept.purged_seq,
         .touched_ms = kept.touched_ms,
     };
     *i = cleared;
@@ -389,13 +388,13 @@ size_t core_archive_pick(struct core *c, uint64_t upto_lsn, size_t idle_n, int64
     return n;
 }
 
-bool core_archived(struct core *c, struct bytes key, uint64_t seq, bool may_evict)
+bool core_archived(struct core *c, struct bytes key, uint64_t seq, bool is_removed, bool may_evict)
 {
     struct instance *i = instance_find(c, key);
     assert(i != NULL); /* what was taken for archiving stays until it is there */
     assert(seq > 0);
-    assert(seq <= i->seq);                 /* it was taken from here */
-    i->is_archived = seq != i->purged_seq; /* it may have been purged or begun again since */
+    assert(seq <= i->seq);        /* it was taken from here */
+    i->is_archived = !is_removed; /* it may have been purged or begun again since, even both */
     i->archived_seq = seq;
     if (i->seq != seq || !may_leave(i)) return false;
     if (!may_evict && !instance_is_terminal(i) && !i->is_purged) return false;

@@ -158,7 +158,6 @@ struct instance {
     bool is_in_finished;   /* which list `dirty` is in */
     bool is_archived;      /* the archive has a row of it */
     uint64_t archived_seq; /* as of this record */
-    uint64_t purged_seq;   /* of the last record that purged it: the archive has no row as of it */
     int64_t touched_ms;
 };
 

@@ -321,7 +321,7 @@ static void finish_entry(struct host *h, const struct round_entry *entry)
     struct candidate *kept = NULL;
     if (h->loader.job.query != NULL && core_view(c, entry->key, &view))
         kept = queries_keep(h, &view);
-    if (core_archived(c, entry->key, entry->seq, entry->may_evict)) {
+    if (core_archived(c, entry->key, entry->seq, entry->is_purged, entry->may_evict)) {
         h->archiver.evicted++;
         loader_left(h, entry->hash);
     } else {

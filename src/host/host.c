@@ -288,7 +288,7 @@ int64_t host_turn(struct host *h)
     h->now_ns =
         clock_advance(&h->clock, h->env->ops->wall_ns(h->env), h->env->ops->mono_ns(h->env));
     commit_finish(h);
-    archiver_finish(h);
+    if (!h->is_dead) archiver_finish(h);
     if (!h->is_dead) loader_finish(h);
     if (!h->is_dead) run_requests(h);
     if (!h->is_dead) host_tick(h);

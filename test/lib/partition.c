@@ -846,7 +846,7 @@ bool kit_evict(struct kit *k, const char *text)
     assert(core_view(c, key, &view));
     buffer_init(&snapshot, &k->mem);
     assert(core_snapshot(c, key, &snapshot));
-    bool has_left = core_archived(c, key, view.seq, true);
+    bool has_left = core_archived(c, key, view.seq, false, true);
     if (has_left) {
         load_back(k, kit_partition_of(k, key), buffer_view(&snapshot));
         core_check(c);

@@ -304,6 +304,20 @@ TEST(an_answer_across_a_restart_counts)
     kit_free(k);
 }
 
+/* But not when it was given at a time that is still to come: the clock of the owner before was
+ * ahead, and the orchestrator's time must not go back. S4 */
+TEST(an_answer_from_the_future_is_dropped)
+{
+    struct kit *k = kit_with_instance();
+    struct effect_work turn = *kit_must(kit_take_turn(k, "o"));
+    kit_crash(k, 0);
+    turn.ref.started_ns += 3600 * INT64_C(1000000000);
+    EXPECT_STATUS(OK, KIT_ANSWER(k, &turn, act_complete(1, "x")));
+    EXPECT_TEXT("PENDING", kit_status(k, "hub/a"));
+    EXPECT(kit_take_turn(k, "o") != NULL);
+    kit_free(k);
+}
+
 /* But not once the turn was given to somebody else. S11 S12 */
 TEST(an_answer_of_the_previous_epoch_is_dropped_after_the_next_dispatch)
 {
