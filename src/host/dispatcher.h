@@ -36,8 +36,8 @@ struct worker_filter {
 };
 
 /* Belongs to who made it, and stays where it is from ATTACH until DETACH is done or the host is
- * closed. Its owner gives back what it holds (ABANDON, is_lost) once DETACH is done: until then more
- * may be delivered. What was on its way to it then, the host gives back. */
+ * closed. Its owner gives back what it holds (ABANDON, is_lost) once DETACH is done: until then
+ * more may be delivered. What was on its way to it then, the host gives back. */
 struct worker {
     /* Set by the owner before REQUEST_WORKER_ATTACH and unchanged until REQUEST_WORKER_DETACH is
      * done. */
