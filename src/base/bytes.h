@@ -96,6 +96,11 @@ static inline void buffer_varint(struct buffer *b, uint64_t value)
     else
         buffer_long_varint(b, value);
 }
+/* zigzag: small negative numbers are short too */
+static inline void buffer_signed(struct buffer *b, int64_t value)
+{
+    buffer_varint(b, ((uint64_t)value << 1) ^ (uint64_t)(value >> 63));
+}
 /* varint length, then the bytes */
 void buffer_bytes(struct buffer *b, struct bytes value);
 
@@ -123,6 +128,11 @@ uint8_t reader_u8(struct reader *r);
 uint32_t reader_u32(struct reader *r);
 uint64_t reader_u64(struct reader *r);
 uint64_t reader_varint(struct reader *r);
+static inline int64_t reader_signed(struct reader *r)
+{
+    uint64_t raw = reader_varint(r);
+    return (int64_t)(raw >> 1) ^ -(int64_t)(raw & 1);
+}
 /* Borrowed from what is being read. */
 struct bytes reader_bytes(struct reader *r);
 struct bytes reader_take(struct reader *r, size_t len);

@@ -26,17 +26,6 @@ const char *record_name(enum record_kind kind)
     return "unknown";
 }
 
-static void put_signed(struct buffer *b, int64_t value)
-{
-    buffer_varint(b, ((uint64_t)value << 1) ^ (uint64_t)(value >> 63));
-}
-
-static int64_t get_signed(struct reader *r)
-{
-    uint64_t raw = reader_varint(r);
-    return (int64_t)(raw >> 1) ^ -(int64_t)(raw & 1);
-}
-
 /* Absent is 0, present is length + 1. */
 static void put_maybe(struct buffer *b, struct maybe value)
 {
@@ -64,14 +53,14 @@ static uint32_t get_u32(struct reader *r)
 
 static int32_t get_i32(struct reader *r)
 {
-    int64_t value = get_signed(r);
+    int64_t value = reader_signed(r);
     if (value < INT32_MIN || value > INT32_MAX) r->failed = true;
     return (int32_t)value;
 }
 
 static void encode_turn(struct buffer *b, const struct record *record)
 {
-    put_signed(b, record->started_ns - record->now_ns);
+    buffer_signed(b, record->started_ns - record->now_ns);
     buffer_varint(b, (uint64_t)record->consumed_n << 1 | (record->is_engine ? 1 : 0));
     buffer_bytes(b, record->events);
     put_maybe(b, record->custom_status);
@@ -81,7 +70,7 @@ static void encode_turn(struct buffer *b, const struct record *record)
 static void encode_try(struct buffer *b, const struct record *record)
 {
     buffer_varint(b, record->failures);
-    put_signed(b, record->retry_at_ms);
+    buffer_signed(b, record->retry_at_ms);
     buffer_bytes(b, record->reason);
 }
 
@@ -102,7 +91,7 @@ static void encode_body(struct buffer *b, const struct record *record)
     switch (record->kind) {
     case RECORD_CREATED:
         buffer_append(b, record->execution_id, EXECUTION_ID_SIZE);
-        put_signed(b, record->start_at_ms);
+        buffer_signed(b, record->start_at_ms);
         buffer_bytes(b, record->event);
         break;
     case RECORD_MESSAGE: buffer_bytes(b, record->event); break;
@@ -116,16 +105,16 @@ static void encode_body(struct buffer *b, const struct record *record)
     case RECORD_TASK_TRIED:
         buffer_append(b, record->execution_id, EXECUTION_ID_SIZE);
         assert(record->next <= TASK_NEXT_PARKED);
-        put_signed(b, record->task_id);
+        buffer_signed(b, record->task_id);
         buffer_u8(b, (uint8_t)record->next);
         encode_try(b, record);
         break;
     case RECORD_TASK_CLOSED:
         buffer_append(b, record->execution_id, EXECUTION_ID_SIZE);
-        put_signed(b, record->task_id);
+        buffer_signed(b, record->task_id);
         break;
     case RECORD_LATE:
-        put_signed(b, record->task_id);
+        buffer_signed(b, record->task_id);
         buffer_varint(b, record->failures);
         buffer_u8(b, record->is_success ? 1 : 0);
         buffer_bytes(b, record->event);
@@ -153,7 +142,7 @@ void record_encode(struct buffer *out, const struct record *record)
     assert(record->seq > 0);
     buffer_u8(out, (uint8_t)record->kind);
     buffer_varint(out, record->seq);
-    put_signed(out, record->now_ns);
+    buffer_signed(out, record->now_ns);
     if (record->kind < RECORD_PARTITION_FIRST) {
         assert(record->key.len > 0);
         buffer_bytes(out, record->key);
@@ -169,7 +158,7 @@ static void take_execution(struct reader *r, struct record *out)
 
 static void decode_turn(struct reader *r, struct record *out)
 {
-    int64_t offset = get_signed(r);
+    int64_t offset = reader_signed(r);
     if (__builtin_add_overflow(out->now_ns, offset, &out->started_ns)) r->failed = true;
     uint64_t consumed = reader_varint(r);
     if (consumed >> 1 > UINT32_MAX) r->failed = true;
@@ -183,7 +172,7 @@ static void decode_turn(struct reader *r, struct record *out)
 static void decode_try(struct reader *r, struct record *out)
 {
     out->failures = get_u32(r);
-    out->retry_at_ms = get_signed(r);
+    out->retry_at_ms = reader_signed(r);
     out->reason = reader_bytes(r);
 }
 
@@ -204,7 +193,7 @@ static bool decode_body(struct reader *r, struct record *out)
     switch (out->kind) {
     case RECORD_CREATED:
         take_execution(r, out);
-        out->start_at_ms = get_signed(r);
+        out->start_at_ms = reader_signed(r);
         out->event = reader_bytes(r);
         return true;
     case RECORD_MESSAGE: out->event = reader_bytes(r); return true;
@@ -256,7 +245,7 @@ enum status record_decode(struct reader *in, struct record *out)
     struct record record = {0};
     record.kind = (enum record_kind)reader_u8(in);
     record.seq = reader_varint(in);
-    record.now_ns = get_signed(in);
+    record.now_ns = reader_signed(in);
     if (record.kind < RECORD_PARTITION_FIRST) record.key = reader_bytes(in);
     if (in->failed || record.seq == 0 || record.seq > RECORD_SEQ_MAX) return E_CORRUPT;
     if (record.kind < RECORD_PARTITION_FIRST && record.key.len == 0) return E_CORRUPT;

@@ -17,17 +17,6 @@
 _Static_assert((FLAG_NEEDS_TURN ^ FLAG_STATUS_CARRIED ^ FLAG_POISONED ^ FLAG_SUSPENDED) == 15u,
                "the flags are different bits");
 
-static void put_signed(struct buffer *b, int64_t value)
-{
-    buffer_varint(b, ((uint64_t)value << 1) ^ (uint64_t)(value >> 63));
-}
-
-static int64_t get_signed(struct reader *r)
-{
-    uint64_t raw = reader_varint(r);
-    return (int64_t)(raw >> 1) ^ -(int64_t)(raw & 1);
-}
-
 static void put_maybe(struct buffer *b, struct maybe value)
 {
     buffer_u8(b, value.has ? 1 : 0);
@@ -73,11 +62,11 @@ static void put_items(struct buffer *out, const struct instance *i)
         if (!is_remarkable(item)) continue;
         assert(n > 0);
         n--;
-        put_signed(out, item->id);
+        buffer_signed(out, item->id);
         buffer_u8(out, (uint8_t)((item->is_detached ? 1 : 0) |
                                  (item->state == TASK_STATE_PARKED ? 2 : 0)));
         buffer_varint(out, item->failures);
-        put_signed(out, item->retry_at_ms);
+        buffer_signed(out, item->retry_at_ms);
         if (!item->is_detached) continue;
         buffer_append(out, item->execution_id, EXECUTION_ID_SIZE);
         buffer_bytes(out, event_bytes(item->created));
@@ -91,9 +80,9 @@ static void put_late(struct buffer *out, const struct instance *i)
     uint32_t n = 0;
     buffer_varint(out, i->late_n);
     for (const struct late *l = i->late_first; l != NULL; l = l->next, n++) {
-        put_signed(out, l->task_id);
+        buffer_signed(out, l->task_id);
         buffer_varint(out, l->attempt);
-        put_signed(out, l->time_ns);
+        buffer_signed(out, l->time_ns);
         buffer_u8(out, l->is_success ? 1 : 0);
         buffer_bytes(out, l->answer);
     }
@@ -118,13 +107,13 @@ static void instance_snapshot(const struct instance *i, struct buffer *out)
     buffer_u8(out, (uint8_t)i->status);
     buffer_append(out, i->execution_id, EXECUTION_ID_SIZE);
     buffer_varint(out, i->seq);
-    put_signed(out, i->created_ns);
-    put_signed(out, i->updated_ns);
-    put_signed(out, i->completed_ns);
-    put_signed(out, i->start_at_ms);
+    buffer_signed(out, i->created_ns);
+    buffer_signed(out, i->updated_ns);
+    buffer_signed(out, i->completed_ns);
+    buffer_signed(out, i->start_at_ms);
     buffer_varint(out, i->turns);
     buffer_varint(out, i->failures);
-    put_signed(out, i->retry_at_ms);
+    buffer_signed(out, i->retry_at_ms);
     put_maybe(out, i->custom_status);
     put_maybe(out, i->trace);
     buffer_bytes(out, i->park_reason);
@@ -175,13 +164,13 @@ static enum status head_read(struct reader *r, struct snapshot_head *out)
     out->status = (enum orchestration_status)reader_u8(r);
     out->execution_id = reader_take(r, EXECUTION_ID_SIZE);
     out->seq = reader_varint(r);
-    out->created_ns = get_signed(r);
-    out->updated_ns = get_signed(r);
-    out->completed_ns = get_signed(r);
-    out->start_at_ms = get_signed(r);
+    out->created_ns = reader_signed(r);
+    out->updated_ns = reader_signed(r);
+    out->completed_ns = reader_signed(r);
+    out->start_at_ms = reader_signed(r);
     out->turns = reader_varint(r);
     out->failures = (uint32_t)reader_varint(r);
-    out->retry_at_ms = get_signed(r);
+    out->retry_at_ms = reader_signed(r);
     out->custom_status = get_maybe(r);
     out->trace = get_maybe(r);
     out->park_reason = reader_bytes(r);
@@ -215,10 +204,10 @@ static bool load_events(struct instance *i, struct bytes packed, struct event_li
 /* One that was tried before, or was left behind by an ended execution. */
 static bool load_item(struct instance *i, struct reader *r)
 {
-    int32_t id = (int32_t)get_signed(r);
+    int32_t id = (int32_t)reader_signed(r);
     uint8_t flags = reader_u8(r);
     uint32_t failures = (uint32_t)reader_varint(r);
-    int64_t retry_at_ms = get_signed(r);
+    int64_t retry_at_ms = reader_signed(r);
     struct item *item = NULL;
 
     if (flags & 1) {
@@ -256,9 +245,9 @@ static bool load_late(struct instance *i, struct reader *r)
     for (; n > 0 && !r->failed; n--) {
         struct late *late = arena_alloc_zero(&i->arena, sizeof *late);
         assert(late != NULL);
-        late->task_id = (int32_t)get_signed(r);
+        late->task_id = (int32_t)reader_signed(r);
         late->attempt = (uint32_t)reader_varint(r);
-        late->time_ns = get_signed(r);
+        late->time_ns = reader_signed(r);
         late->is_success = reader_u8(r) != 0;
         late->answer = copy_must(&i->arena, reader_bytes(r));
         *at = late;

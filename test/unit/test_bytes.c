@@ -349,3 +349,21 @@ TEST(reserved_room_needs_no_memory)
     buffer_release(&b);
     mem_release(&mem);
 }
+
+/* Signed numbers come back exactly, at their ends too, and small negative ones take one byte. */
+TEST(signed_numbers_come_back)
+{
+    static const int64_t values[] = {0, -1, 1, -64, 63, INT64_MIN, INT64_MAX};
+    struct buffer b;
+
+    buffer_init(&b, mem_process());
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        buffer_clear(&b);
+        buffer_signed(&b, values[i]);
+        struct reader r = reader_make(buffer_view(&b));
+        EXPECT_EQ(values[i], reader_signed(&r));
+        EXPECT(reader_is_done(&r));
+        if (i < 5) EXPECT_EQ(1, b.len);
+    }
+    buffer_release(&b);
+}
