@@ -132,6 +132,11 @@ struct instance_view {
     uint32_t inbox_n;
     int64_t wake_ms;  /* when it must be in memory: 0 = now, INT64_MAX = when a message comes */
     bool is_archived; /* the archive has a row of it, perhaps an older one */
+    /* An entity: its id begins with '@'. Status, name, input, output and so on say nothing then. */
+    bool is_entity;
+    struct maybe entity_state; /* none: it does not exist, but is locked or has a backlog */
+    struct bytes locked_by;    /* id of the orchestration; empty = not locked */
+    uint32_t backlog_n;        /* operations and lock requests that wait, scheduled ones included */
 };
 /* False when it is not in memory. */
 bool core_view(const struct core *c, struct bytes key, struct instance_view *out);

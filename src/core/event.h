@@ -202,6 +202,13 @@ struct orchestrator_answer {
 enum status orchestrator_answer_decode(struct bytes response, struct arena *arena,
                                        struct orchestrator_answer *out);
 
+/* The answer of an entity worker: see entity_answer_decode(). */
+struct entity_answer;
+/* From the bytes of an EntityBatchResult. Bytes borrowed from `result`, the struct and its arrays in
+ * arena. E_INVALID, E_LIMIT (too many results or actions), E_NOMEM. */
+enum status entity_answer_decode(struct bytes result, struct arena *arena,
+                                 const struct entity_answer **out);
+
 /* Writers: append the bytes of one HistoryEvent. Times since 1970. */
 void event_write_orchestrator_started(struct buffer *out, int64_t now_ns);
 void event_write_task_scheduled(struct buffer *out, int64_t now_ns, const struct action *action);

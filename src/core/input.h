@@ -36,7 +36,8 @@ enum input_kind {
 };
 const char *input_name(enum input_kind kind);
 
-enum work_kind { WORK_TURN, WORK_TASK };
+enum work_kind { WORK_TURN, WORK_TASK, WORK_ENTITY };
+#define WORK_KINDS_N 3
 
 /* Names one dispatch of one piece of work: what a completion token says. */
 struct work_ref {
@@ -75,6 +76,17 @@ struct input_start {
     uint32_t reuse_mask; /* bit n = status n */
 };
 
+/* An operation for an entity that nobody waits for. The entity exists from its first one on. */
+struct input_signal {
+    struct bytes key; /* hub '/' "@name@key" */
+    struct bytes operation;
+    struct maybe input;
+    struct bytes request_id; /* a GUID; empty: the core makes one */
+    struct maybe trace;      /* raw TraceContext */
+    bool has_scheduled;
+    int64_t scheduled_ms; /* past = now */
+};
+
 struct input_worker_done {
     bool has_ref; /* false: a worker that cannot echo tokens; then key (and task_id) tell */
     struct work_ref ref;
@@ -83,6 +95,7 @@ struct input_worker_done {
     const struct orchestrator_answer *answer; /* WORKER_TURN_DONE */
     struct maybe result;                      /* WORKER_TASK_DONE */
     struct maybe failure;                     /* raw TaskFailureDetails; wins over result */
+    const struct entity_answer *entity;       /* WORKER_ENTITY_DONE */
 };
 
 struct input {

@@ -27,10 +27,12 @@ struct effect_work {
     struct maybe version; /* WORK_TASK: the effective one, its own or the orchestration's */
     struct bytes past;    /* WORK_TURN: strings of events, when wanted */
     bool has_past;
-    struct bytes fresh;     /* WORK_TURN: strings of events; OrchestratorStarted first */
+    struct bytes fresh;     /* WORK_TURN: strings of events; OrchestratorStarted first. WORK_ENTITY:
+                               strings of EntityOperationSignaled and EntityOperationCalled */
     struct maybe trace;     /* WORK_TURN: raw OrchestrationTraceContext */
     uint64_t history_n;     /* WORK_TURN: committed events */
     struct bytes scheduled; /* WORK_TASK: the TaskScheduled event */
+    struct maybe state;     /* WORK_ENTITY; its operations are in `fresh` */
     int64_t complete_by_ms; /* WORK_TASK: 0 = none */
 };
 

@@ -61,7 +61,7 @@ struct archiver {
     int64_t next_ns;       /* next round at the latest */
     bool waits_for_loader; /* idle ones shall leave as soon as no read job is under way */
     bool is_given_up;      /* while stopping: the archive does not work */
-    bool was_full; /* the last round had no room for more: the next follows at once */
+    bool was_full;         /* the last round had no room for more: the next follows at once */
 
     struct job maintain_job;
     bool is_maintaining;

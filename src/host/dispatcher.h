@@ -49,12 +49,15 @@ struct worker {
     size_t turn_filters_n;
     const struct worker_filter *task_filters;
     size_t task_filters_n;
+    const struct worker_filter *entity_filters; /* names in lower case; versions say nothing */
+    size_t entity_filters_n;
     /* Past events with every turn; else it keeps them, or asks for them (REQUEST_HISTORY). */
     bool wants_history;
     /* How much it may be given now; grows by REQUEST_WORKER_CREDIT, shrinks when work is taken for
      * it. */
     uint32_t turns_credit;
     uint32_t tasks_credit;
+    uint32_t entities_credit;
 
     /* The dispatcher's; zeroed by the owner before the first ATTACH. */
     struct list node;      /* in workers */

@@ -24,8 +24,10 @@
     X(RESTART, true)                                                                               \
     X(PURGE, true)                                                                                 \
     X(RESUBMIT, true)                                                                              \
+    X(SIGNAL, true)                                                                                \
     X(TURN_DONE, true)                                                                             \
     X(TASK_DONE, true)                                                                             \
+    X(ENTITY_DONE, true)                                                                           \
     X(ABANDON, true)                                                                               \
     X(RENEW, true)                                                                                 \
     X(MESSAGE, true)                                                                               \
@@ -33,6 +35,8 @@
     X(GET, false)                                                                                  \
     X(HISTORY, false)                                                                              \
     X(WAIT, false)                                                                                 \
+    X(CANCEL, false)                                                                               \
+    X(PURGE_WHERE, false)                                                                          \
     X(QUERY, false)                                                                                \
     X(WORKER_ATTACH, false)                                                                        \
     X(WORKER_CREDIT, false)                                                                        \
@@ -69,6 +73,11 @@ struct request_query {
     /* Input, output, failure, custom status, and all else that a view has. Without: an archived one
      * has no version, tags and execution id either, and its times are in whole milliseconds. */
     bool want_payloads;
+    /* Entities instead of orchestrations (never both). id_prefix is then "@name@..." or "@"; from_ms
+     * and to_ms are of the last change; status_mask, terminal_only, by_completion, name, tag and
+     * error_part say nothing. */
+    bool entities;
+    bool want_transient; /* entities: those without state too */
 };
 #define QUERY_LIMIT_MAX 1000u
 
@@ -95,13 +104,18 @@ struct request {
         struct {                  /* RAISE, TERMINATE, SUSPEND, RESUME, REWIND, PURGE, RESUBMIT */
             struct bytes name;
             struct maybe data;
-            bool recurse; /* TERMINATE, PURGE */
+            bool recurse;   /* TERMINATE, PURGE */
+            bool is_forced; /* PURGE: also one that has not finished, or an entity */
             int32_t task_id;
         } client;
-        struct input_worker_done worker_done; /* TURN_DONE, TASK_DONE */
+        struct input_signal signal;           /* SIGNAL; its key is ignored */
+        struct input_worker_done worker_done; /* TURN_DONE, TASK_DONE, ENTITY_DONE */
         struct {                              /* ABANDON, RENEW */
             struct work_ref ref;
             bool is_lost;
+            /* ABANDON: this cannot be done by any worker (its messages are too large, say): the turn
+             * or task is parked with the reason, until an operator resubmits it. */
+            bool is_parked;
             struct bytes reason;
             int64_t extend_ms;
         } lease;
@@ -116,11 +130,27 @@ struct request {
         struct {
             bool until_finished; /* WAIT: else until started */
         } wait;
-        struct request_query query;
+        /* CANCEL of a WAIT with the same key. When it still waits it is answered E_TIMEOUT, before
+         * this request's own done(); E_NOT_FOUND otherwise: then it was answered already, or soon
+         * is. `wait` is compared, never read: it may be gone. */
+        const struct request *cancelled;
+        struct {                       /* HISTORY: a part of it */
+            uint32_t skip_n;           /* events */
+            size_t size_max;           /* bytes of `events`; at least one event is given; 0 = all */
+            struct maybe execution_id; /* text; another one now: E_NOT_FOUND */
+        } history;
+        struct request_query query; /* QUERY */
+        struct { /* PURGE_WHERE: all that match, finished ones only; has_more when time was short */
+            struct request_query query; /* after, limit and want_payloads are the host's */
+            int64_t timeout_ms;         /* 0 = none */
+            bool recurse;
+            bool is_forced; /* running ones and entities too: the end of a hub */
+        } purge;
         struct { /* WORKER_*: the worker is the requester's, see dispatcher.h */
             struct worker *worker;
             uint32_t turns; /* CREDIT: so many more may be given */
             uint32_t tasks;
+            uint32_t entities;
         } worker;
         struct host_stats *stats; /* STATS: filled in before done() */
     };
@@ -128,11 +158,11 @@ struct request {
     /* ---- the rest of the answer ---- */
     char text[200];                   /* for people; "" when there is nothing to add */
     const struct instance_view *view; /* GET, WAIT: NULL when there is no such instance */
-    struct bytes events;              /* HISTORY: strings of events */
+    struct bytes events;              /* HISTORY: strings of events; has_more: there are others */
     const struct instance_view *rows; /* QUERY */
     size_t rows_n;
     bool has_more; /* QUERY: ask again after the last row; there is one, perhaps fewer than limit */
-    uint32_t purged_n; /* PURGE, with recurse all of the tree */
+    uint32_t purged_n; /* PURGE, with recurse all of the tree; PURGE_WHERE */
 };
 
 #endif

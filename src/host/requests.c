@@ -367,6 +367,10 @@ void request_run(struct host *h, struct request *request)
         return;
     case REQUEST_ACK: run_message(h, request); return;
     case REQUEST_QUERY: queries_add(h, request); return;
+    case REQUEST_SIGNAL:
+    case REQUEST_ENTITY_DONE:
+    case REQUEST_CANCEL:
+    case REQUEST_PURGE_WHERE: request_refuse(h, request, E_UNSUPPORTED, "not there yet"); return;
     case REQUEST_WORKER_ATTACH:
     case REQUEST_WORKER_CREDIT:
     case REQUEST_WORKER_DETACH: run_worker(h, request); return;
