@@ -185,7 +185,6 @@ enum status view_copy(const struct instance_view *view, bool with_payloads, stru
     if (!with_payloads) {
         copy.input = MAYBE_NONE;
         copy.output = MAYBE_NONE;
-        copy.failure = MAYBE_NONE;
         copy.custom_status = MAYBE_NONE;
     }
     bool is_done = copy_bytes(&copy.key, arena) && copy_bytes(&copy.name, arena) &&
