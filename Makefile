@@ -45,6 +45,7 @@ fuzz: packages-build packages-test ## fuzz every target for a while: make fuzz S
 
 bench: all ## measure the engine on this machine, one JSON object per benchmark
 	build/norn bench engine --json
+	build/norn bench grpc --idle-workers 1000 --json
 	build/norn bench sleepers --count 1000000 --json
 
 tidy: ## check the rules a machine can check (tools/tidy)

@@ -13,7 +13,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -26,10 +25,9 @@
 _Noreturn static void become_server(const char *data, int ready_fd)
 {
     char log[600];
-    char *const arguments[] = {(char[]){"norn"},       (char[]){"server"},
-                               (char[]){"--data"},     (char *)(uintptr_t)data,
-                               (char[]){"--listen"},   (char[]){"127.0.0.1:0"},
-                               (char *)(uintptr_t)NULL};
+    char directory[600];
+    char *arguments[] = {"norn", "server", "--data", directory, "--listen", "127.0.0.1:0", NULL};
+    snprintf(directory, sizeof directory, "%s", data);
     snprintf(log, sizeof log, "%s.log", data);
     int log_fd = open(log, O_CREAT | O_WRONLY | O_TRUNC | O_CLOEXEC, 0600);
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a benchmark that was killed leaves nobody behind */

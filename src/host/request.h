@@ -146,10 +146,10 @@ struct request {
             struct maybe execution_id; /* text; another one now: E_NOT_FOUND */
         } history;
         struct request_query query; /* QUERY */
-        /* PURGE_WHERE: all that match, finished ones only. What does not want to go (with recurse: a
-         * descendant runs) is passed over. has_more when time was short. purged_n counts whatever the
-         * status is: E_UNAVAILABLE (too many of these, or the host stops) and all others may come
-         * after a part was purged. */
+        /* PURGE_WHERE: all that match, finished ones only. What does not want to go (with recurse:
+         * a descendant runs) is passed over. has_more when time was short. purged_n counts whatever
+         * the status is: E_UNAVAILABLE (too many of these, or the host stops) and all others may
+         * come after a part was purged. */
         struct {
             struct request_query query; /* after, limit and want_payloads are the host's */
             int64_t timeout_ms;         /* 0 = none */

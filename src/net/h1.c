@@ -3,7 +3,7 @@
  * One HTTP/1.1 connection: requests one after the other. What a peer sends ahead waits until the
  * present request is answered; beyond a limit we stop reading (h1_wants_read).
  *
- *      waiting ──first byte──> head ──empty line──> body ──complete──> busy ──http_answer()──> waiting
+ *      waiting ──first byte──> head ──empty line──> body ──all of it──> busy ──answer──> waiting
  *
  * The exchange that a service sees is this object. It outlives its connection while it is busy.
  */
@@ -36,6 +36,7 @@ struct h1 {
     int64_t since_ns; /* the phase */
     struct buffer in; /* what came and belongs to no complete request */
     struct head_search search;
+    bool is_empty_line_over; /* before the head; there was one, or there will be none */
     struct head head;
     size_t head_size;
     struct buffer request; /* head and body of the request that is busy */
@@ -159,22 +160,27 @@ static void begin_head(struct h1 *h1)
 {
     set_phase(h1, H1_HEAD);
     h1->search = (struct head_search){0, 0};
+    h1->is_empty_line_over = false;
 }
 
-/* One empty line before a request is allowed and means nothing. */
-static void skip_empty_line(struct h1 *h1)
+/* One empty line before a request is allowed and means nothing. False: it may be half of one. */
+static bool skip_empty_line(struct h1 *h1)
 {
     struct buffer *in = &h1->in;
 
-    if (h1->search.at != 0 || in->len < 2 || memcmp(in->ptr, "\r\n", 2) != 0) return;
+    if (h1->is_empty_line_over) return true;
+    if (in->len == 1 && in->ptr[0] == '\r') return false;
+    h1->is_empty_line_over = true;
+    if (in->len < 2 || memcmp(in->ptr, "\r\n", 2) != 0) return true;
     memmove(in->ptr, in->ptr + 2, in->len - 2);
     in->len -= 2;
+    return true;
 }
 
 /* False: more must come, or it was refused. */
 static bool read_head(struct h1 *h1)
 {
-    skip_empty_line(h1);
+    if (!skip_empty_line(h1)) return false;
     unsigned refusal = head_find(&h1->search, buffer_view(&h1->in), &h1->head_size);
     if (refusal == 0 && h1->head_size == 0) return false;
     if (refusal == 0) refusal = head_parse(bytes_make(h1->in.ptr, h1->head_size), &h1->head);

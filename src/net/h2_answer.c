@@ -50,6 +50,16 @@ static void check_submitted(struct grpc_call *call, int result)
     if (result != 0) answer_reset(call, NGHTTP2_INTERNAL_ERROR);
 }
 
+/* What a call that goes on may take of the connection's window. A worker that is busy leaves its
+ * stream unread, and what it has not read fills the window of its connection: without a reserve the
+ * short answer to its next call could not reach it, and it would wait for ever. */
+static size_t room_for_stream(nghttp2_session *session)
+{
+    int32_t window = nghttp2_session_get_remote_window_size(session);
+
+    return window > WINDOW_RESERVE ? (size_t)(window - WINDOW_RESERVE) : 0;
+}
+
 /* How much of the queue goes into the next DATA frame; the bytes are taken by send_data(). */
 static ssize_t read_queue(nghttp2_session *session, int32_t stream_id, uint8_t *to, size_t length,
                           uint32_t *flags, nghttp2_data_source *source, void *user)
@@ -60,6 +70,11 @@ static ssize_t read_queue(nghttp2_session *session, int32_t stream_id, uint8_t *
 
     (void)to;
     (void)user;
+    if (n > 0 && !call->is_ended) {
+        size_t room = room_for_stream(session);
+        if (n > room) n = room;
+        if (n == 0) call->h2->is_window_short = true;
+    }
     if (n == 0 && !call->is_ended) {
         call->is_deferred = true;
         return NGHTTP2_ERR_DEFERRED;
@@ -93,6 +108,16 @@ void answer_resume(struct grpc_call *call)
     if (!call->is_deferred) return;
     call->is_deferred = false;
     check_submitted(call, nghttp2_session_resume_data(call->h2->session, call->stream_id));
+}
+
+void answer_resume_all(struct h2 *h2)
+{
+    if (!h2->is_window_short) return;
+    h2->is_window_short = false;
+    for (struct list *n = list_first(&h2->calls); n != NULL; n = list_next(&h2->calls, n)) {
+        struct grpc_call *call = container_of(n, struct grpc_call, link);
+        if (call->is_stream_open && call_queued(call) > 0) answer_resume(call);
+    }
 }
 
 void answer_end(struct grpc_call *call, enum grpc_code code, const char *text)

@@ -135,6 +135,7 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
 
     if (h2->is_ending) return 0;
     if (frame->hd.type == NGHTTP2_SETTINGS) h2->is_greeted = true;
+    if (frame->hd.type == NGHTTP2_WINDOW_UPDATE && frame->hd.stream_id == 0) answer_resume_all(h2);
     if (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA) return 0;
 
     bool is_end = (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0;

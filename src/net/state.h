@@ -36,7 +36,8 @@
 #define SETTINGS_N_MAX 32
 #define OVERSIZE_START_SIZE 512
 #define FRAME_HEAD_SIZE 9
-#define PREFIX_SIZE 5 /* of a gRPC message: compressed flag, length */
+#define WINDOW_RESERVE (16 * 1024) /* of the peer's window: not for calls that stream */
+#define PREFIX_SIZE 5              /* of a gRPC message: compressed flag, length */
 
 /* Headers of a request that are kept, besides the path. */
 #define KEPT_HEADERS(X)                                                                            \
@@ -121,6 +122,7 @@ struct h2 {
     uint32_t coming_n;     /* calls in REQUEST_HEADERS, _MESSAGE or _OVERSIZE */
     size_t queued;         /* bytes in the queues of all calls */
     uint32_t full_told_n;  /* calls with is_full_told */
+    bool is_window_short;  /* a call that streams waits for the connection's window */
     /* Of the header block that is coming, whether its stream has a call or not. */
     unsigned continuations_n;
     uint32_t header_fields_n;
@@ -158,6 +160,8 @@ nghttp2_session_callbacks *h2_callbacks_new(void);
 enum status answer_begin(struct grpc_call *call);
 /* Something was put into the queue. */
 void answer_resume(struct grpc_call *call);
+/* The connection's window has grown: calls that waited for it go on. */
+void answer_resume_all(struct h2 *h2);
 /* The code, after what is queued; trailers only when nothing was sent. */
 void answer_end(struct grpc_call *call, enum grpc_code code, const char *text);
 /* An answer of HTTP without body, for what is not gRPC. status: "415", static. */

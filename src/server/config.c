@@ -18,6 +18,9 @@
 #define ENVIRONMENT_PREFIX "NORN_"
 /* Names further apart than this are not meant. */
 #define NEAR_DISTANCE_MAX 3
+/* The environment is not ours alone: a container manager puts addresses of services there, by names
+ * such as NORN_SERVER_PORT. What is nearly one of ours is a slip of the pen, the rest is theirs. */
+#define VARIABLE_DISTANCE_MAX 2
 #define NEAR_SIZE_MAX 48
 
 struct row {
@@ -110,10 +113,11 @@ static unsigned distance(struct bytes a, struct bytes b)
 }
 
 /* The setting whose name, as `name` writes it, is nearest; SETTINGS_N when none is near. */
-static enum setting nearest(struct bytes wanted, void (*name)(enum setting, char *))
+static enum setting nearest(struct bytes wanted, void (*name)(enum setting, char *),
+                            unsigned distance_max)
 {
     enum setting best = SETTINGS_N;
-    unsigned best_distance = NEAR_DISTANCE_MAX + 1;
+    unsigned best_distance = distance_max + 1;
 
     for (enum setting s = 0; s < SETTINGS_N; s++) {
         char text[SETTING_NAME_SIZE];
@@ -128,7 +132,7 @@ static enum setting nearest(struct bytes wanted, void (*name)(enum setting, char
 
 void setting_flag_near(const char *name, char *out)
 {
-    enum setting near = nearest(bytes_of_text(name), setting_flag);
+    enum setting near = nearest(bytes_of_text(name), setting_flag, NEAR_DISTANCE_MAX);
 
     out[0] = '\0';
     if (near != SETTINGS_N) setting_flag(near, out);
@@ -183,7 +187,7 @@ void config_unknown(struct bytes section, struct bytes key, const char *where,
     char full[2 * NEAR_SIZE_MAX];
     (void)snprintf(full, sizeof full, "%.*s.%.*s", (int)section.len, (const char *)section.ptr,
                    (int)key.len, (const char *)key.ptr);
-    enum setting near = nearest(bytes_of_text(full), setting_name);
+    enum setting near = nearest(bytes_of_text(full), setting_name, NEAR_DISTANCE_MAX);
     if (other != NULL)
         buffer_format(problems, "; it belongs to [%s]\n", other);
     else if (near != SETTINGS_N)
@@ -342,18 +346,6 @@ enum status config_init(struct config *c, struct mem *mem)
 
 void config_release(struct config *c) { arena_release(&c->arena); }
 
-/* NORN_SERVER_LISTEN begins with NORN_SERVER_. */
-static bool has_our_prefix(struct bytes name)
-{
-    for (enum setting s = 0; s < SETTINGS_N; s++) {
-        char variable[SETTING_NAME_SIZE];
-        setting_variable(s, variable);
-        size_t len = strlen(ENVIRONMENT_PREFIX) + strlen(rows[s].section) + 1;
-        if (bytes_start_with(name, bytes_make(variable, len))) return true;
-    }
-    return false;
-}
-
 static enum status read_variable(struct config *c, struct bytes name, struct bytes value,
                                  struct buffer *problems)
 {
@@ -364,15 +356,11 @@ static enum status read_variable(struct config *c, struct bytes name, struct byt
         if (!bytes_equal(name, bytes_of_text(variable))) continue;
         return config_set(c, s, SOURCE_ENVIRONMENT, 0, value, variable, problems);
     }
-    if (!has_our_prefix(name)) return OK;
-    enum setting near = nearest(name, setting_variable);
-    buffer_format(problems, "%.*s: there is no such setting", (int)name.len,
-                  (const char *)name.ptr);
-    if (near != SETTINGS_N) setting_variable(near, variable);
-    if (near != SETTINGS_N)
-        buffer_format(problems, "; did you mean %s?\n", variable);
-    else
-        buffer_format(problems, "; norn server --help lists all settings\n");
+    enum setting near = nearest(name, setting_variable, VARIABLE_DISTANCE_MAX);
+    if (near == SETTINGS_N) return OK;
+    setting_variable(near, variable);
+    buffer_format(problems, "%.*s: there is no such setting; did you mean %s?\n", (int)name.len,
+                  (const char *)name.ptr, variable);
     return E_INVALID;
 }
 

@@ -109,8 +109,8 @@ enum status config_read_text(struct config *c, const char *path, struct bytes te
                              struct buffer *problems);
 /* Reads the file. Also E_INVALID when it cannot be read. */
 enum status config_read_file(struct config *c, const char *path, struct buffer *problems);
-/* environment: "NAME=value" texts, NULL at the end. A name that begins like ours and is not one of
- * them is a problem too. */
+/* environment: "NAME=value" texts, NULL at the end. A name that is nearly one of ours is a problem
+ * too. */
 enum status config_read_environment(struct config *c, char *const *environment,
                                     struct buffer *problems);
 /* A flag, by its name without the dashes; value may be NULL for a switch. E_NOT_FOUND, without a

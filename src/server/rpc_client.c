@@ -49,7 +49,7 @@ static const char *read_start(struct service *s, struct bytes message, struct in
         case 3: start->version = read_maybe(&field); break;
         case 4: start->input = read_maybe(&field); break;
         case 5:
-            /* rounded up: never early; 1970 is what one SDK writes for "now" */
+            /* rounded up: never early; the past, 1970 in one SDK, is now */
             if (!read_time_ms(&field, true, &start->scheduled_ms))
                 return "scheduledStartTimestamp is not a time";
             start->has_scheduled = true;

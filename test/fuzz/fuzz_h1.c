@@ -123,6 +123,20 @@ static void run(struct run *r, struct bytes bytes, size_t piece_size)
     mem_release(&r->mem);
 }
 
+/* Whether a peer is asked to go on depends on how much of its body is there already. */
+static void forget_continue(struct buffer *b)
+{
+    struct bytes text = BYTES_LITERAL("HTTP/1.1 100 Continue\r\n\r\n");
+    for (size_t at = 0; at + text.len <= b->len;) {
+        if (memcmp(b->ptr + at, text.ptr, text.len) != 0) {
+            at++;
+            continue;
+        }
+        memmove(b->ptr + at, b->ptr + at + text.len, b->len - at - text.len);
+        b->len -= text.len;
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct run whole;
@@ -132,6 +146,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct bytes bytes = bytes_make(data + 1, size - 1);
     run(&whole, bytes, size);
     run(&pieces, bytes, (size_t)data[0] % 16 + 1);
+    forget_continue(&whole.out);
+    forget_continue(&pieces.out);
     assert(whole.digest == pieces.digest);
     assert(whole.requests_n == pieces.requests_n);
     assert(bytes_equal(buffer_view(&whole.out), buffer_view(&pieces.out)));

@@ -15,6 +15,14 @@ skip_without() {
     done
 }
 
+# skip_with_old_node SUITE: likewise when node is there but too old for the suites (--test-force-exit).
+skip_with_old_node() {
+    local is_new='const [a, b] = process.versions.node.split("."); process.exit(+(+a + b / 100 < 20.14))'
+    if node -e "$is_new"; then return; fi
+    printf '1..1\nok 1 - %s # skip node %s is older than 20.14\n' "$1" "$(node --version)"
+    exit 0
+}
+
 # is_fresh STAMP FILE...: true when the packages that these lock files name are installed already.
 is_fresh() {
     local stamp=$1

@@ -65,6 +65,7 @@ struct world {
     unsigned pings_n; /* not acknowledgements */
     unsigned acks_n;
     uint32_t goaway_code;
+    uint64_t stream_grants; /* bytes of WINDOW_UPDATE for streams */
     uint32_t last_reset_code;
 };
 
@@ -369,6 +370,9 @@ static inline void trace_frame(struct world *w, const uint8_t *head, struct byte
         w->goaways_n++;
         w->goaway_code = load_be32(payload.ptr + 4);
         buffer_format(&w->trace, "goaway %u\n", w->goaway_code);
+        break;
+    case NGHTTP2_WINDOW_UPDATE:
+        if (stream != 0) w->stream_grants += load_be32(payload.ptr);
         break;
     case NGHTTP2_PING:
         if (flags & NGHTTP2_FLAG_ACK)

@@ -126,6 +126,7 @@ TEST(a_pull_is_bounded)
     world_init(&w);
     world_greet(&w);
     put_request(&w.in, 1, "/t/hold", "x");
+    put_frame_u32(&w.in, NGHTTP2_WINDOW_UPDATE, 0, 1 << 20);
     EXPECT_STATUS(OK, world_say(&w));
     EXPECT_STATUS(OK, grpc_send(w.held[0], bytes_make(block, sizeof block)));
     size_t pulls_n = 0;

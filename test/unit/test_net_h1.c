@@ -237,7 +237,7 @@ TEST(too_many_fields_are_refused)
 /* Every way to cut three requests in two gives the same answers. */
 TEST(pieces_make_no_difference)
 {
-    static const char text[] = "GET /1 HTTP/1.1\r\nHost: x\r\nX-Test: a\r\n\r\n"
+    static const char text[] = "\r\nGET /1 HTTP/1.1\r\nHost: x\r\nX-Test: a\r\n\r\n"
                                "POST /2?q HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\n\r\nab"
                                "GET /3 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
     uint64_t digest = 0;

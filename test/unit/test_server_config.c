@@ -303,7 +303,7 @@ TEST(a_flag_wins_over_the_environment_and_that_over_the_file)
     end();
 }
 
-TEST(a_variable_that_looks_like_ours_and_is_not_is_a_problem)
+TEST(a_variable_that_is_nearly_ours_is_a_problem)
 {
     char *environment[] = {"NORN_SERVER_LISTENN=127.0.0.1:1", NULL};
 
@@ -312,6 +312,26 @@ TEST(a_variable_that_looks_like_ours_and_is_not_is_a_problem)
     EXPECT_TEXT("NORN_SERVER_LISTENN: there is no such setting; did you mean "
                 "NORN_SERVER_LISTEN?\n",
                 problem_text());
+    end();
+}
+
+/* Kubernetes puts these into every container beside a service named norn-server, and so on: they
+ * must not keep the server from starting. */
+TEST(variables_of_a_container_manager_are_left_alone)
+{
+    char *environment[] = {"NORN_SERVER_PORT=tcp://10.0.0.1:4001",
+                           "NORN_SERVER_SERVICE_HOST=10.0.0.1",
+                           "NORN_SERVER_SERVICE_PORT=4001",
+                           "NORN_SERVER_PORT_4001_TCP_ADDR=10.0.0.1",
+                           "NORN_WORK_PORT=tcp://10.0.0.1:1",
+                           "NORN_LOG_PORT=tcp://10.0.0.1:1",
+                           "NORN_STORE_PORT=tcp://10.0.0.1:1",
+                           "NORN_PORT=tcp://10.0.0.1:4001",
+                           NULL};
+
+    begin();
+    EXPECT_STATUS(OK, config_read_environment(&config, environment, &problems));
+    EXPECT_EQ(0, problems.len);
     end();
 }
 

@@ -15,6 +15,7 @@ struct filter_of_list {
     const char *statuses; /* digits */
     int64_t from_s;
     int64_t to_s;
+    bool is_to_1970;
     const char *hub;
     int32_t n_max;
     const char *token;
@@ -30,7 +31,7 @@ static QueryInstancesResponse *query(struct asker *a, const struct filter_of_lis
         pb_put_varint(b, 1, (uint64_t)(*s - '0'));
     }
     if (f->from_s != 0) pb_put_timestamp_parts(b, 2, f->from_s, 0);
-    if (f->to_s != 0) pb_put_timestamp_parts(b, 3, f->to_s, 0);
+    if (f->to_s != 0 || f->is_to_1970) pb_put_timestamp_parts(b, 3, f->to_s, 0);
     put_value(b, 4, f->hub);
     pb_put_plain_int32(b, 5, f->n_max);
     put_value(b, 6, f->token);
@@ -80,6 +81,8 @@ TEST(a_query_filters_by_status_prefix_time_and_hub)
     page = query(&a, &(struct filter_of_list){.to_s = now_s - 100});
     EXPECT_EQ(0, page->n_orchestration_state);
     page = query(&a, &(struct filter_of_list){.to_s = -5});
+    EXPECT_EQ(0, page->n_orchestration_state);
+    page = query(&a, &(struct filter_of_list){.is_to_1970 = true});
     EXPECT_EQ(0, page->n_orchestration_state);
     page = query(&a, &(struct filter_of_list){.hub = "default"});
     EXPECT_EQ(4, page->n_orchestration_state);
@@ -190,7 +193,8 @@ TEST(a_token_of_somebody_else_is_refused)
                                          "a0000000000000000",
                                          "a00000000000000006",
                                          "b000000000000000061",
-                                         "a0000000000000000XY"};
+                                         "a0000000000000000XY",
+                                         "a0000000000000000616"};
     struct asker a;
     asker_init(&a, 1);
     for (unsigned n = 0; n < sizeof tokens / sizeof tokens[0]; n++) {
@@ -246,9 +250,9 @@ TEST(finished_ids_are_listed_in_the_order_of_their_end)
     struct asker a;
     char token[600];
     asker_init(&a, 2);
-    START(&a, "z-first", "nobody", NULL);
-    START(&a, "a-second", "nobody", NULL);
     START(&a, "m-third", "nobody", NULL);
+    START(&a, "a-second", "nobody", NULL);
+    START(&a, "z-first", "nobody", NULL);
     START(&a, "b-never", "nobody", NULL);
     static const char *const order[] = {"z-first", "a-second", "m-third"};
     for (unsigned n = 0; n < 3; n++) {

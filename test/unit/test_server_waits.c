@@ -232,7 +232,7 @@ TEST(ten_thousand_waiting_calls_cost_little_and_all_are_answered)
     EXPECT_EQ(MANY_N, waiting_n(&a));
     size_t each = (memory_of_waits(&a) - before) / MANY_N;
     test_note("%zu bytes for each", each);
-    EXPECT(each <= 4096);
+    EXPECT(each <= 2500);
     EXPECT(each >= sizeof(struct errand)); /* else the count is wrong */
     /* some of them go away, the others are answered */
     for (unsigned n = 0; n < 1000; n++) client_cancel(waits[n].call);

@@ -12,7 +12,7 @@ const {
   OrchestrationStatus,
 } = require("@dapr/durabletask-js/orchestration/enum/orchestration-status.enum");
 
-const WAIT_SECONDS = 40;
+const WAIT_SECONDS = 60;
 const CHANNEL_OPTIONS = { "grpc.use_local_subchannel_pool": 1 };
 
 // The SDK talks on standard output, where the test report goes.

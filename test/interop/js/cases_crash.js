@@ -25,7 +25,7 @@ class World {
     this.workers = [];
     t.after(async () => {
       this.workers.forEach((worker) => worker.kill("SIGKILL"));
-      await this.client?.stop();
+      if (this.client) h.stopLater(this.client);
       await this.server.remove();
     });
   }
@@ -39,7 +39,7 @@ class World {
   // A client whose server was away fails at once until its back-off is over; a new one works.
   async reconnect() {
     await this.server.start();
-    await this.client.stop();
+    h.stopLater(this.client);
     this.client = h.makeClient(this.server.address, HUB);
   }
 

@@ -10,8 +10,9 @@ const grpc = require("@grpc/grpc-js");
 const sdk = require("@microsoft/durabletask-js");
 const { NornServer } = require("./norn_server.js");
 
-// Far above what anything takes here, also on a busy machine: a case that reaches it hangs.
-const WAIT_SECONDS = 30;
+// Far above what anything takes here, also on a busy machine: a case that reaches it hangs. After a crash
+// it is the SDK that takes long: its pauses between attempts to connect grow up to half a minute.
+const WAIT_SECONDS = 60;
 
 const programs = { orchestrators: {}, activities: {}, entities: {} };
 const shared = { server: null, client: null, worker: null };
@@ -29,12 +30,16 @@ function hubHeader(hub) {
 // older one, so after a restart of the server it connects at once.
 const CHANNEL_OPTIONS = { "grpc.use_local_subchannel_pool": 1 };
 
+// Standard output belongs to the test report.
+const say = (...words) => console.error(new Date().toISOString(), ...words);
+const errorLogger = { error: say, warn: say, info: say, debug: () => {} };
+
 function connection(address, hub) {
   return {
     hostAddress: address,
     options: CHANNEL_OPTIONS,
     metadataGenerator: hubHeader(hub),
-    logger: new sdk.NoOpLogger(),
+    logger: process.env.INTEROP_VERBOSE ? errorLogger : new sdk.NoOpLogger(),
   };
 }
 
@@ -72,18 +77,23 @@ async function stopShared() {
   await shared.server?.remove();
 }
 
+// Clients and workers sleep a second in stop(), for good measure; no case needs to wait for that.
+function stopLater(stoppable) {
+  stoppable.stop().catch(() => {}); // a case may have stopped it already
+}
+
 // A hub of the shared server that no other case sees, with its own client; both go with the case.
 function ownHub(t) {
   const hub = `hub-${randomUUID()}`;
   const client = makeClient(shared.server.address, hub);
-  t.after(() => client.stop());
+  t.after(() => stopLater(client));
   return {
     hub,
     client,
     async work(which = programs, options = {}) {
       const worker = makeWorker(shared.server.address, hub, which, options);
       await worker.start();
-      t.after(() => worker.stop().catch(() => {})); // a case may have stopped it already
+      t.after(() => stopLater(worker));
       return worker;
     },
   };
@@ -147,5 +157,6 @@ module.exports = {
   shared,
   sleep,
   startShared,
+  stopLater,
   stopShared,
 };

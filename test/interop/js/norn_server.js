@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A norn server of a test's own, in a temporary data directory. The port is chosen by the system at the
+// A norn server of a test's own, in a temporary data directory (which stays when INTEROP_KEEP is set). The port is chosen by the system at the
 // first start and kept afterwards, so that clients and workers find the server again after a kill.
 "use strict";
 
@@ -50,6 +50,7 @@ class NornServer {
 
   async remove() {
     await this.kill();
+    if (process.env.INTEROP_KEEP) return;
     fs.rmSync(this.directory, { recursive: true, force: true });
   }
 
