@@ -233,6 +233,12 @@ void instance_view(const struct instance *i, struct arena *arena, struct instanc
     };
     assert(out->is_terminal == status_is_end(out->status));
     memcpy(out->execution_id, i->execution_id, EXECUTION_ID_SIZE);
+    if (i->is_entity) {
+        out->is_entity = true;
+        out->entity_state = i->state;
+        out->locked_by = i->lock_parent;
+        out->backlog_n = entity_backlog_n(i);
+    }
     if (i->has_parent) out->parent_id = i->parent.instance_id;
     if (i->completed != NULL) {
         struct event_completed completed;

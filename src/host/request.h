@@ -73,9 +73,9 @@ struct request_query {
     /* Input, output, failure, custom status, and all else that a view has. Without: an archived one
      * has no version, tags and execution id either, and its times are in whole milliseconds. */
     bool want_payloads;
-    /* Entities instead of orchestrations (never both). id_prefix is then "@name@..." or "@"; from_ms
-     * and to_ms are of the last change; status_mask, terminal_only, by_completion, name, tag and
-     * error_part say nothing. */
+    /* Entities instead of orchestrations (never both). id_prefix is then "@name@..." or "@";
+     * from_ms and to_ms are of the last change, the order and after_ms of the creation, which a
+     * view has; status_mask, terminal_only, by_completion, name, tag and error_part say nothing. */
     bool entities;
     bool want_transient; /* entities: those without state too */
 };
@@ -108,13 +108,14 @@ struct request {
             bool is_forced; /* PURGE: also one that has not finished, or an entity */
             int32_t task_id;
         } client;
-        struct input_signal signal;           /* SIGNAL; its key is ignored */
+        struct input_signal signal; /* SIGNAL; its key is ignored. The request's own must have the
+                                       entity's name in lower case: see entity_id_lower() */
         struct input_worker_done worker_done; /* TURN_DONE, TASK_DONE, ENTITY_DONE */
         struct {                              /* ABANDON, RENEW */
             struct work_ref ref;
             bool is_lost;
-            /* ABANDON: this cannot be done by any worker (its messages are too large, say): the turn
-             * or task is parked with the reason, until an operator resubmits it. */
+            /* ABANDON: this cannot be done by any worker (its messages are too large, say): the
+             * turn or task is parked with the reason, until an operator resubmits it. */
             bool is_parked;
             struct bytes reason;
             int64_t extend_ms;
