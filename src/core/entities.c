@@ -19,9 +19,12 @@
 #include "core/limits.h"
 #include "core/state.h"
 
+#include "base/planted.h"
+
 struct event_list *entity_operations(struct instance *i)
 {
     assert(i->is_entity);
+    if (planted("ignore_lock") && i->lock != NULL && i->held.n == 0) return &i->inbox;
     return i->lock != NULL ? &i->held : &i->inbox;
 }
 
