@@ -71,16 +71,50 @@ static void check_items(const struct instance *i)
     assert(busy == i->busy_n);
 }
 
+/* The same for an entity: its operations are offered, leased, or wait for a known reason; a lock
+ * request never stands first; a signal that waits for its time has it in the heap. */
+static void check_entity(const struct instance *i)
+{
+    const struct event_list *operations = entity_operations((struct instance *)i);
+    uint32_t delayed_n = 0;
+    assert(i->started == NULL);
+    assert(i->completed == NULL);
+    assert(i->history.n == 0);
+    assert(i->items_n == 0);
+    assert(!i->is_purged);
+    check_list(&i->held);
+    assert(i->lock != NULL || i->held.n == 0);
+    assert((i->queue != NULL) == list_is_linked(&i->queued));
+    if (i->queue != NULL) assert(i->queue->kind == WORK_ENTITY);
+    if (i->queue != NULL) assert(!i->is_leased);
+    if (i->is_leased) assert(i->lease_inbox_n <= operations->n);
+    if (i->due.node.is_linked) assert(i->due.kind == DUE_ENTITY);
+    for (const struct delayed *d = i->delayed; d != NULL; d = d->next) {
+        assert(d->next == NULL || d->at_ms <= d->next->at_ms);
+        delayed_n++;
+    }
+    assert(delayed_n == i->delayed_n);
+    if (i->delayed != NULL) assert(i->due.node.is_linked);
+    if (i->delayed != NULL) assert(i->due.node.key <= i->delayed->at_ms);
+    if (operations->n == 0 || i->is_leased || i->is_poisoned) return;
+    assert(operations->first->kind != EVENT_ENTITY_LOCK_REQUESTED);
+    assert(i->queue != NULL || i->due.node.is_linked);
+}
+
 /* L0: something new to say to the orchestrator is offered, leased, or waits for a known reason. */
 static void check_turn(const struct instance *i)
 {
     bool has_news = i->inbox.n > 0 || i->needs_turn;
+    if (i->is_entity) {
+        check_entity(i);
+        return;
+    }
     if (instance_is_terminal(i) || i->is_purged) {
         assert(i->queue == NULL);
         assert(!i->is_leased);
         return;
     }
-    assert(i->started != NULL);
+    assert(i->is_entity || i->started != NULL);
     assert((i->queue != NULL) == list_is_linked(&i->queued));
     if (i->queue != NULL) assert(i->queue->kind == WORK_TURN);
     if (i->queue != NULL) assert(!i->due.node.is_linked);

@@ -77,6 +77,7 @@ struct core_stats {
     uint64_t dropped_messages;   /* to unknown or finished instances, or of older executions */
     uint64_t duplicate_messages; /* arrived before */
     uint64_t alerts;
+    uint64_t entity_batches; /* committed */
 };
 
 /* What is in memory now; every instance is in one of the first five. */
@@ -86,6 +87,7 @@ struct core_gauges {
     uint64_t suspended;
     uint64_t ended;
     uint64_t purged;
+    uint64_t entities;
     uint64_t ready[WORK_KINDS_N]; /* work that nobody has taken, by kind */
 };
 
@@ -146,9 +148,11 @@ struct instance_view {
     bool is_archived; /* the archive has a row of it, perhaps an older one */
     /* An entity: its id begins with '@'. Status, name, input, output and so on say nothing then. */
     bool is_entity;
-    struct maybe entity_state; /* none: it does not exist, but is locked or has a backlog */
-    struct bytes locked_by;    /* id of the orchestration; empty = not locked */
-    uint32_t backlog_n;        /* operations and lock requests that wait, scheduled ones included */
+    /* None: it does not exist, but is locked or has a backlog. Present but empty in a list that was
+     * asked for without payloads. */
+    struct maybe entity_state;
+    struct bytes locked_by; /* id of the orchestration; empty = not locked */
+    uint32_t backlog_n;     /* operations and lock requests that wait, scheduled ones included */
 };
 /* False when it is not in memory. */
 bool core_view(const struct core *c, struct bytes key, struct instance_view *out);

@@ -264,10 +264,31 @@ static void apply_task_closed(struct instance *i, const struct record *record)
     item_close(item);
 }
 
+static struct instance *apply_entity_created(struct core *c, struct instance *i,
+                                             const struct record *record)
+{
+    if (i == NULL)
+        i = instance_new(c, record->key);
+    else
+        instance_clear(i);
+    entity_create(i, record);
+    return i;
+}
+
+static void apply_to_entity(struct instance *i, const struct record *record)
+{
+    assert(i->is_entity);
+    if (record->kind == RECORD_ENTITY_MESSAGE) entity_message(i, record);
+    if (record->kind == RECORD_ENTITY_BATCH) entity_batch(i, record);
+    if (record->kind == RECORD_ENTITY_LOCKED) entity_lock(i);
+    if (record->kind == RECORD_ENTITY_UNLOCKED) entity_unlock(i, record);
+    if (record->kind == RECORD_ENTITY_DUE) entity_due(i, record->consumed_n);
+}
+
 static void apply_to_instance(struct core *c, struct instance *i, const struct record *record)
 {
     assert(!i->is_purged); /* as record_is_valid() has it */
-    assert(i->started != NULL);
+    assert(i->is_entity || i->started != NULL);
     switch (record->kind) {
     case RECORD_MESSAGE: fold_message(i, event_must(i, record->event)); break;
     case RECORD_TURN: apply_turn(c, i, record); break;
@@ -294,6 +315,12 @@ static void apply_to_instance(struct core *c, struct instance *i, const struct r
         break;
     case RECORD_PURGED: apply_purged(i); break;
     case RECORD_RELINKED: instance_relink(i, record); break;
+    case RECORD_ENTITY_MESSAGE:
+    case RECORD_ENTITY_BATCH:
+    case RECORD_ENTITY_LOCKED:
+    case RECORD_ENTITY_UNLOCKED:
+    case RECORD_ENTITY_DUE: apply_to_entity(i, record); break;
+    case RECORD_ENTITY_CREATED:
     case RECORD_CREATED:
     case RECORD_SEND:
     case RECORD_SENT:
@@ -305,7 +332,7 @@ static void apply_to_instance(struct core *c, struct instance *i, const struct r
 static void tell_status(struct core *c, const struct instance *i, enum orchestration_status before)
 {
     enum orchestration_status now = instance_status(i);
-    if (c->out == NULL || i->is_purged || now == before) return;
+    if (c->out == NULL || i->is_purged || i->is_entity || now == before) return;
     struct effect *e = effect_new(c, EFFECT_STATUS);
     e->status.key = copy_must(c->out->arena, i->key);
     e->status.status = now;
@@ -327,6 +354,8 @@ void apply(struct core *c, const struct record *record)
     if (record->kind == RECORD_CREATED) {
         apply_created(c, i, record);
         i = instance_find(c, record->key);
+    } else if (record->kind == RECORD_ENTITY_CREATED) {
+        i = apply_entity_created(c, i, record);
     } else {
         assert(i != NULL);
         assert(record->seq > i->seq);

@@ -105,6 +105,12 @@ void ending_tell_parent(struct instance *i)
                 buffer_view(&c->scratch));
 }
 
+void ending_finish(struct instance *i)
+{
+    locks_release(i);
+    ending_tell_parent(i);
+}
+
 void ending_terminate_children(struct instance *i, struct maybe output)
 {
     struct core *c = i->core;
@@ -137,7 +143,7 @@ void ending_terminate(struct instance *i, struct maybe output, bool recurse)
     engine_turn(i, buffer_view(&c->events));
     assert(i->status == STATUS_TERMINATED);
     if (recurse) ending_terminate_children(i, output);
-    ending_tell_parent(i);
+    ending_finish(i);
 }
 
 void ending_fail(struct instance *i, const char *type, const char *text)
@@ -158,7 +164,7 @@ void ending_fail(struct instance *i, const char *type, const char *text)
     engine_turn(i, packed_event(c, &c->scratch));
     assert(i->status == STATUS_FAILED);
     buffer_release(&failure);
-    ending_tell_parent(i);
+    ending_finish(i);
 }
 
 /* The start of a child: what its creation says, with the parent's present execution. */
@@ -225,4 +231,5 @@ void ending_rewind(struct instance *i, struct maybe reason, struct bytes parent_
     assert(!instance_is_terminal(i));
     assert(i->status == STATUS_RUNNING);
     rewind_children(i);
+    locks_ask_again(i);
 }

@@ -4,7 +4,7 @@
  * the protocol's HistoryEvent: they go from the journal to an SDK as they are, unknown fields
  * included. The core reads only what it decides on.
  *
- * event_codec.c is the one file of core/ that knows protobuf.
+ * event_codec.c and event_entity_codec.c alone know protobuf here.
  */
 #ifndef CORE_EVENT_H
 #define CORE_EVENT_H
@@ -107,6 +107,9 @@ enum status event_peek(struct bytes event, struct event_head *out);
 /* E_INVALID when it is not a HistoryEvent. */
 enum status event_head_decode(struct bytes event, struct event_head *out);
 
+/* Milliseconds, rounded up, so that nothing is early; far ones stay far. */
+int64_t event_timestamp_ms(int64_t seconds, int32_t nanos);
+
 struct event_parent {
     int32_t task_id;
     struct bytes instance_id;
@@ -188,6 +191,8 @@ struct action {
     struct maybe new_version;         /* complete, continued as new */
     struct bytes carryover;           /* complete, continued as new: strings, raw HistoryEvents */
     bool recurse;                     /* terminate */
+    enum event_kind entity_event;     /* entity message: which of the four, see event_entity.h */
+    struct bytes entity_body;         /* entity message: the body of that event */
 };
 
 /* The answer of an orchestrator worker. */
@@ -202,10 +207,10 @@ struct orchestrator_answer {
 enum status orchestrator_answer_decode(struct bytes response, struct arena *arena,
                                        struct orchestrator_answer *out);
 
-/* The answer of an entity worker: see entity_answer_decode(). */
+/* The answer of an entity worker: see event_entity.h. */
 struct entity_answer;
-/* From the bytes of an EntityBatchResult. Bytes borrowed from `result`, the struct and its arrays in
- * arena. E_INVALID, E_LIMIT (too many results or actions), E_NOMEM. */
+/* From the bytes of an EntityBatchResult. Bytes borrowed from `result`, the struct and its arrays
+ * in arena. E_INVALID, E_LIMIT (too many results or actions), E_NOMEM. */
 enum status entity_answer_decode(struct bytes result, struct arena *arena,
                                  const struct entity_answer **out);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Between the protocol's bytes and the core's view of events and actions. The only file of core/
- * that knows field numbers.
+ * Between the protocol's bytes and the core's view of events and actions. With its second part,
+ * event_entity_codec.c, the only file of core/ that knows field numbers.
  *
  * Reading is lenient where a newer program may have written more (unknown fields are skipped here
  * and kept in the bytes), strict about what would make the core decide on nonsense.
@@ -97,8 +97,7 @@ bool execution_id_parse(struct bytes text, uint8_t id[EXECUTION_ID_SIZE])
     return true;
 }
 
-/* Milliseconds, rounded up, so that nothing is early; far ones stay far. */
-static int64_t timestamp_ms(int64_t seconds, int32_t nanos)
+int64_t event_timestamp_ms(int64_t seconds, int32_t nanos)
 {
     int64_t ms = 0;
     assert(nanos >= 0); /* pb_get_timestamp() answers no others */
@@ -278,7 +277,7 @@ static bool started_field(const struct pb_field *f, struct event_started *out)
     case 6:
         if (!pb_get_timestamp(f, &seconds, &nanos)) return false;
         out->has_scheduled = true;
-        out->scheduled_ms = timestamp_ms(seconds, nanos);
+        out->scheduled_ms = event_timestamp_ms(seconds, nanos);
         return true;
     case 7: out->trace = raw_message(f); return true;
     default: return true;
@@ -399,7 +398,7 @@ enum status event_fire_at_decode(struct bytes event, int64_t *fire_at_ms)
     if (head.kind != EVENT_TIMER_CREATED || !fire_at_parts(head.body, &seconds, &nanos)) {
         return E_INVALID;
     }
-    *fire_at_ms = timestamp_ms(seconds, nanos);
+    *fire_at_ms = event_timestamp_ms(seconds, nanos);
     return OK;
 }
 
@@ -450,6 +449,22 @@ static bool terminate_field(const struct pb_field *f, struct action *a)
     }
 }
 
+/* SendEntityMessageAction {1 signaled, 2 called, 3 lock requested, 4 unlock sent}: the bodies of
+ * events. */
+static bool entity_message_field(const struct pb_field *f, struct action *a)
+{
+    static const enum event_kind kinds[] = {
+        EVENT_UNKNOWN,
+        EVENT_ENTITY_SIGNALED,
+        EVENT_ENTITY_CALLED,
+        EVENT_ENTITY_LOCK_REQUESTED,
+        EVENT_ENTITY_UNLOCK_SENT,
+    };
+    if (f->number >= sizeof kinds / sizeof kinds[0]) return true;
+    a->entity_event = kinds[f->number];
+    return get_bytes(f, &a->entity_body);
+}
+
 static bool action_field(const struct pb_field *f, struct action *a)
 {
     switch (a->kind) {
@@ -460,7 +475,7 @@ static bool action_field(const struct pb_field *f, struct action *a)
     case ACTION_SEND_EVENT: return send_event_field(f, a);
     case ACTION_COMPLETE: return complete_field(f, a);
     case ACTION_TERMINATE: return terminate_field(f, a);
-    case ACTION_SEND_ENTITY_MESSAGE:
+    case ACTION_SEND_ENTITY_MESSAGE: return entity_message_field(f, a);
     case ACTION_REWIND: return true;
     }
     unreachable("action_decode() lets no other kind pass");

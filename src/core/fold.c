@@ -43,7 +43,7 @@ void event_list_add(struct event_list *list, struct event *event)
     list->size += event->len;
 }
 
-static struct event *event_list_pop(struct event_list *list)
+struct event *event_list_pop(struct event_list *list)
 {
     struct event *event = list->first;
     assert(event != NULL);
@@ -80,6 +80,9 @@ static struct item *answered_item(const struct instance *i, const struct event *
     if (event->kind == EVENT_TIMER_FIRED) return item_find(i, event->ref, ITEM_TIMER);
     if (event->kind == EVENT_CHILD_COMPLETED || event->kind == EVENT_CHILD_FAILED) {
         return item_find(i, event->ref, ITEM_CHILD);
+    }
+    if (event->kind == EVENT_ENTITY_COMPLETED || event->kind == EVENT_ENTITY_FAILED) {
+        return call_find(i, event_entity_id(event_bytes(event)));
     }
     return NULL;
 }
@@ -135,6 +138,10 @@ void fold_history(struct instance *i, struct event *event)
         item_open(i, ITEM_TIMER, event);
     } else if (event->kind == EVENT_CHILD_CREATED) {
         item_open(i, ITEM_CHILD, event);
+    } else if (event->kind == EVENT_ENTITY_CALLED) {
+        item_open(i, ITEM_CALL, event);
+    } else if (event->kind == EVENT_ENTITY_LOCK_REQUESTED) {
+        i->locks_n++;
     } else if (event->kind == EVENT_EXECUTION_SUSPENDED) {
         i->is_suspended = true;
     } else if (event->kind == EVENT_EXECUTION_COMPLETED) {
@@ -159,14 +166,17 @@ static void reopen(struct instance *i, const struct event *event)
     if (event->kind == EVENT_TASK_SCHEDULED) item_open(i, ITEM_TASK, event);
     if (event->kind == EVENT_TIMER_CREATED) item_open(i, ITEM_TIMER, event);
     if (event->kind == EVENT_CHILD_CREATED) item_open(i, ITEM_CHILD, event);
+    if (event->kind == EVENT_ENTITY_CALLED) item_open(i, ITEM_CALL, event);
 }
 
 void fold_reopen(struct instance *i)
 {
     assert(i->items_n == 0);
     i->id_max = -1;
+    i->locks_n = 0;
     for (const struct event *e = i->history.first; e != NULL; e = e->next) {
         if (e->id > i->id_max) i->id_max = e->id;
+        if (e->kind == EVENT_ENTITY_LOCK_REQUESTED) i->locks_n++;
         if (i->completed == NULL) reopen(i, e);
     }
     if (i->completed != NULL) return;
@@ -202,6 +212,7 @@ void instance_continue(struct instance *i, const struct record *record)
     i->history = (struct event_list){0};
     i->inbox = (struct event_list){0};
     i->id_max = -1;
+    i->locks_n = 0;
     i->late_first = NULL;
     i->late_n = 0;
     i->trace = MAYBE_NONE;
@@ -241,11 +252,34 @@ static bool task_failed(const struct event_list *history, int32_t id)
     return false;
 }
 
-static bool is_kept_by_rewind(const struct event_list *history, const struct event *e)
+/* There is an event of this kind about the same call or critical section. */
+static bool is_answered(const struct event_list *list, const struct event *e, enum event_kind kind)
+{
+    struct bytes id = event_entity_id(event_bytes(e));
+    for (const struct event *other = list->first; other != NULL; other = other->next) {
+        if (other->kind == kind && bytes_equal(event_entity_id(event_bytes(other)), id))
+            return true;
+    }
+    return false;
+}
+
+/* Calls of entities that failed or were open are made again, and locks that were not granted are
+ * asked for again; what is answered in the inbox will still be read. */
+static bool is_kept_by_rewind(const struct event_list *history, const struct event_list *inbox,
+                              const struct event *e)
 {
     if (e->kind == EVENT_TASK_FAILED || e->kind == EVENT_CHILD_FAILED ||
-        e->kind == EVENT_EXECUTION_COMPLETED) {
+        e->kind == EVENT_ENTITY_FAILED || e->kind == EVENT_EXECUTION_COMPLETED) {
         return false;
+    }
+    if (e->kind == EVENT_ENTITY_CALLED) {
+        return is_answered(history, e, EVENT_ENTITY_COMPLETED) ||
+               is_answered(inbox, e, EVENT_ENTITY_COMPLETED) ||
+               is_answered(inbox, e, EVENT_ENTITY_FAILED);
+    }
+    if (e->kind == EVENT_ENTITY_LOCK_REQUESTED || e->kind == EVENT_ENTITY_UNLOCK_SENT) {
+        return is_answered(history, e, EVENT_ENTITY_LOCK_GRANTED) ||
+               is_answered(inbox, e, EVENT_ENTITY_LOCK_GRANTED);
     }
     return e->kind != EVENT_TASK_SCHEDULED || !task_failed(history, e->id);
 }
@@ -276,7 +310,7 @@ void instance_rewind(struct instance *i, const struct record *record)
     memcpy(i->execution_id, record->execution_id, EXECUTION_ID_SIZE);
     for (struct event *e = history.first, *next = NULL; e != NULL; e = next) {
         next = e->next;
-        if (!is_kept_by_rewind(&history, e)) continue;
+        if (!is_kept_by_rewind(&history, &i->inbox, e)) continue;
         struct event *kept = e;
         if (e->kind == EVENT_EXECUTION_STARTED) {
             kept = restarted(i, e, record->execution_id, record->peer_execution);

@@ -110,6 +110,7 @@ void on_client_start(struct core *c, const struct input *in)
         return;
     }
     struct instance *old = instance_find_live(c, start->key);
+    assert(old == NULL || !old->is_entity); /* whose ids begin with '@' */
     if (old != NULL) {
         enum status status = reuse_decide(old, start->reuse, start->reuse_mask);
         if (status == E_PRECONDITION) {
@@ -148,7 +149,7 @@ void on_client_restart(struct core *c, const struct input *in)
         reply(c, E_NOT_FOUND, "there is no such instance");
         return;
     }
-    if (!instance_is_terminal(i)) {
+    if (i->is_entity || !instance_is_terminal(i)) {
         reply(c, E_PRECONDITION,
               "the instance is still running: terminate it first, or restart it "
               "with a new id");
@@ -167,11 +168,20 @@ void on_client_restart(struct core *c, const struct input *in)
 /* ---- control ---- */
 
 /* NULL, and the client has its answer, when there is no such instance. */
-static struct instance *find_or_reply(struct core *c, struct bytes key)
+static struct instance *find_any_or_reply(struct core *c, struct bytes key)
 {
     struct instance *i = instance_find_live(c, key);
     if (i == NULL) reply(c, E_NOT_FOUND, "there is no such instance");
     return i;
+}
+
+/* The same for what entities do not understand. */
+static struct instance *find_or_reply(struct core *c, struct bytes key)
+{
+    struct instance *i = find_any_or_reply(c, key);
+    if (i == NULL || !i->is_entity) return i;
+    reply(c, E_INVALID, "this is an entity, not an orchestration");
+    return NULL;
 }
 
 void on_client_raise(struct core *c, const struct input *in)
@@ -254,7 +264,7 @@ static bool unpark(struct core *c, struct instance *i)
 
 void on_client_resume(struct core *c, const struct input *in)
 {
-    struct instance *i = find_or_reply(c, in->client.key);
+    struct instance *i = find_any_or_reply(c, in->client.key);
     if (i == NULL) return;
     (void)unpark(c, i);
     if (i->is_suspended && !instance_is_terminal(i)) {
@@ -288,14 +298,14 @@ void on_client_rewind(struct core *c, const struct input *in)
 
 void on_client_purge(struct core *c, const struct input *in)
 {
-    struct instance *i = find_or_reply(c, in->client.key);
+    struct instance *i = find_any_or_reply(c, in->client.key);
     if (i == NULL) return;
     if (!instance_is_terminal(i) && !in->client.is_forced) {
         reply(c, E_PRECONDITION, "the instance has not ended: terminate it before purging it");
         return;
     }
     /* Ended in the ordinary way first: its parent and whoever waits for it hear of it. */
-    if (!instance_is_terminal(i)) ending_terminate(i, MAYBE_NONE, false);
+    if (!i->is_entity && !instance_is_terminal(i)) ending_terminate(i, MAYBE_NONE, false);
     struct record record = {.kind = RECORD_PURGED, .key = i->key};
     emit(c, &record);
     assert(i->is_purged);
@@ -306,7 +316,7 @@ void on_client_purge(struct core *c, const struct input *in)
  * is the turn, when it is the orchestrator itself that was parked. */
 void on_client_resubmit(struct core *c, const struct input *in)
 {
-    struct instance *i = find_or_reply(c, in->client.key);
+    struct instance *i = find_any_or_reply(c, in->client.key);
     if (i == NULL) return;
     bool is_unparked = unpark(c, i);
     struct item *item = item_find(i, in->client.task_id, ITEM_TASK);

@@ -46,6 +46,7 @@ static void fall_due(struct due *due)
         instance_sort(item->instance);
         break;
     case DUE_COMPLETE_BY: worker_is_late(item); break;
+    case DUE_ENTITY: on_entity_due(instance); break;
     }
 }
 

@@ -26,7 +26,7 @@ static bool is_event(const struct input *in, enum event_kind kind)
 static void on_event(struct core *c, const struct input *in)
 {
     struct instance *i = instance_find_live(c, in->message.target);
-    if (i == NULL || instance_is_terminal(i) || !is_event(in, EVENT_EVENT_RAISED) ||
+    if (i == NULL || i->is_entity || instance_is_terminal(i) || !is_event(in, EVENT_EVENT_RAISED) ||
         i->inbox.n >= LIMIT_INBOX_N || i->inbox.size + in->message.event.len > LIMIT_INBOX_SIZE) {
         drop(c);
         return;
@@ -38,7 +38,7 @@ static void on_child_done(struct core *c, const struct input *in)
 {
     struct instance *i = instance_find_live(c, in->message.target);
     struct event_head head;
-    bool is_for_us = i != NULL && !instance_is_terminal(i) &&
+    bool is_for_us = i != NULL && !i->is_entity && !instance_is_terminal(i) &&
                      (is_event(in, EVENT_CHILD_COMPLETED) || is_event(in, EVENT_CHILD_FAILED)) &&
                      event_head_decode(in->message.event, &head) == OK;
     if (is_for_us && in->message.execution.len > 0 && !planted("skip_execution_check")) {
@@ -83,6 +83,14 @@ static void refuse_child(struct core *c, const struct input *in,
         bytes_make(started->parent.execution_id, EXECUTION_ID_SIZE), buffer_view(&c->scratch));
 }
 
+/* What begins with '@' is for entities. */
+static bool may_be_started(const struct input *in, const struct instance *i)
+{
+    if (id_is_entity(key_id(in->message.target))) return false;
+    assert(i == NULL || !i->is_entity);
+    return i == NULL || instance_is_terminal(i);
+}
+
 static void on_start_child(struct core *c, const struct input *in)
 {
     struct event_started started;
@@ -91,16 +99,35 @@ static void on_start_child(struct core *c, const struct input *in)
         return;
     }
     const struct instance *i = instance_find_live(c, in->message.target);
-    if (i == NULL || instance_is_terminal(i))
+    if (may_be_started(in, i))
         create_child(c, in, &started);
     else
         refuse_child(c, in, &started);
 }
 
+/* Started by an entity: nobody waits for it, so nobody is told that its id was taken. */
+static void on_start(struct core *c, const struct input *in)
+{
+    struct event_started started;
+    if (event_started_decode(in->message.event, &c->temporary, &started) != OK ||
+        started.has_parent || !may_be_started(in, instance_find_live(c, in->message.target))) {
+        drop(c);
+        return;
+    }
+    struct record record = {
+        .kind = RECORD_CREATED,
+        .key = in->message.target,
+        .event = in->message.event,
+        .start_at_ms = started.has_scheduled ? started.scheduled_ms : 0,
+    };
+    memcpy(record.execution_id, started.execution_id, EXECUTION_ID_SIZE);
+    emit(c, &record);
+}
+
 static void on_terminate(struct core *c, const struct input *in)
 {
     struct instance *i = instance_find_live(c, in->message.target);
-    if (i == NULL || !is_event(in, EVENT_EXECUTION_TERMINATED)) {
+    if (i == NULL || i->is_entity || !is_event(in, EVENT_EXECUTION_TERMINATED)) {
         drop(c);
         return;
     }
@@ -131,9 +158,10 @@ static void on_rewind_child(struct core *c, const struct input *in)
     }
     struct bytes parent = bytes_make(started.parent.execution_id, EXECUTION_ID_SIZE);
     struct instance *i = instance_find_live(c, in->message.target);
-    if (i == NULL) {
+    if (i == NULL && may_be_started(in, i)) {
         create_child(c, in, &started);
-    } else if (!i->has_parent || !bytes_equal(i->parent.instance_id, started.parent.instance_id)) {
+    } else if (i == NULL || !i->has_parent ||
+               !bytes_equal(i->parent.instance_id, started.parent.instance_id)) {
         refuse_child(c, in, &started);
     } else if (instance_is_terminal(i) && i->status == STATUS_FAILED) {
         ending_rewind(i, MAYBE_NONE, parent);
@@ -156,6 +184,10 @@ static void on_new_message(struct core *c, const struct input *in)
     case MESSAGE_EVENT: on_event(c, in); return;
     case MESSAGE_TERMINATE: on_terminate(c, in); return;
     case MESSAGE_REWIND_CHILD: on_rewind_child(c, in); return;
+    case MESSAGE_ENTITY: on_entity_message(c, in); return;
+    case MESSAGE_ENTITY_ANSWER: on_entity_answer(c, in); return;
+    case MESSAGE_LOCK_GRANTED: on_lock_granted(c, in); return;
+    case MESSAGE_START: on_start(c, in); return;
     }
     drop(c); /* of a kind that a newer program sends */
 }

@@ -55,9 +55,7 @@ static uint8_t *pack(uint8_t *at, struct bytes event)
     return at + event.len;
 }
 
-/* The first n events as strings in the output's arena, after `before` when it is not empty. */
-static struct bytes pack_events(struct core *c, struct bytes before, const struct event *e,
-                                uint32_t n)
+struct bytes pack_events(struct core *c, struct bytes before, const struct event *e, uint32_t n)
 {
     size_t size = packed_size(e, n) + (before.len > 0 ? varint_size(before.len) + before.len : 0);
     uint8_t *packed = arena_alloc(c->out->arena, size > 0 ? size : 1);
@@ -149,15 +147,20 @@ void on_worker_take(struct core *c, const struct input *in)
     struct list *first = list_first(&q->members);
     assert(first != NULL);
     assert(q->kind == in->take.kind);
-    if (q->kind == WORK_TURN)
-        take_turn(c, container_of(first, struct instance, queued));
-    else
+    if (q->kind == WORK_TASK) {
         take_task(c, container_of(first, struct item, queued));
+        return;
+    }
+    struct instance *i = container_of(first, struct instance, queued);
+    if (q->kind == WORK_ENTITY)
+        entity_take(i, work_new(c, WORK_ENTITY, i));
+    else
+        take_turn(c, i);
 }
 
 /* ---- answers ---- */
 
-static void stale(struct core *c)
+void reply_stale(struct core *c)
 {
     c->stats.stale_answers++;
     reply(c, OK, "this work was answered or given up before: nothing was changed");
@@ -168,7 +171,7 @@ static bool turn_matches(const struct instance *i, const struct work_ref *ref)
 {
     const struct core *c = i->core;
     bool is_held = i->is_suspended && !planted("suspended_goes_on");
-    if (instance_is_terminal(i) || i->is_poisoned || is_held) return false;
+    if (i->is_entity || instance_is_terminal(i) || i->is_poisoned || is_held) return false;
     if (memcmp(ref->execution_id, i->execution_id, EXECUTION_ID_SIZE) != 0) return false;
     if (planted("skip_base_check")) return i->is_leased && ref->inbox_n <= i->inbox.n;
     if (ref->base != i->turns || ref->attempt != i->failures) return false;
@@ -203,6 +206,28 @@ static bool opens_item(const struct action *a)
            a->kind == ACTION_CREATE_CHILD;
 }
 
+/* A message for an entity. */
+static const char *entity_problem(struct core *c, const struct action *a)
+{
+    struct event_entity entity;
+    if (a->entity_body.len > LIMIT_PAYLOAD_SIZE) {
+        return step_text(c, "action %d has a payload of more than 16 MiB", a->id);
+    }
+    if (entity_body_decode(a->entity_event, a->entity_body, &c->temporary, &entity) != OK) {
+        return step_text(c, "action %d is no message for an entity", a->id);
+    }
+    if (entity.section.len + entity.request_id.len > LIMIT_NAME_SIZE) {
+        return step_text(c, "action %d has an id of more than 256 bytes", a->id);
+    }
+    if (entity.kind == EVENT_ENTITY_LOCK_REQUESTED) {
+        buffer_clear(&c->events);
+        if (lock_set_normal(c, entity.lock_set, &c->events)) return NULL;
+        return step_text(c, "action %d locks none or more than 256 entities, or a wrong id", a->id);
+    }
+    const char *problem = entity_id_problem(entity.target, LIMIT_ID_SIZE);
+    return problem == NULL ? NULL : step_text(c, "action %d: %s", a->id, problem);
+}
+
 static const char *action_problem(struct core *c, const struct action *a)
 {
     if (a->input.value.len + a->tags.len + a->failure.value.len > LIMIT_PAYLOAD_SIZE) {
@@ -224,10 +249,10 @@ static const char *action_problem(struct core *c, const struct action *a)
         return step_text(c, "action %d completes with status %d, which is no end", a->id,
                          (int)a->status);
     }
-    if (a->kind == ACTION_SEND_ENTITY_MESSAGE) {
-        return step_text(c, "action %d is for an entity: entities are not available", a->id);
+    if (a->kind == ACTION_CREATE_CHILD && id_is_entity(a->instance_id)) {
+        return step_text(c, "action %d gives a child an id that begins with '@'", a->id);
     }
-    return NULL;
+    return a->kind == ACTION_SEND_ENTITY_MESSAGE ? entity_problem(c, a) : NULL;
 }
 
 /* Ids usually grow, and then none is used twice; only an answer where they do not is searched. */
@@ -310,8 +335,11 @@ static const struct action *write_action_events(struct core *c, const struct ins
         case ACTION_COMPLETE:
             if (complete == NULL) complete = &answer->actions[n];
             continue;
-        case ACTION_TERMINATE:
         case ACTION_SEND_ENTITY_MESSAGE:
+            event_write_entity(&c->scratch, c->now_ns, action.id, action.entity_event,
+                               action.entity_body);
+            break;
+        case ACTION_TERMINATE:
         case ACTION_REWIND: continue;
         }
         assert(!c->scratch.failed);
@@ -337,7 +365,29 @@ static void send_to_child(struct core *c, const struct instance *i, const struct
                 buffer_view(&c->scratch));
 }
 
-static void send_messages(struct core *c, const struct instance *i,
+static void send_to_entity(struct core *c, struct instance *i, const struct action *a)
+{
+    struct event_entity entity;
+    enum status status =
+        entity_body_decode(a->entity_event, a->entity_body, &c->temporary, &entity);
+    assert(status == OK); /* entity_problem() */
+    if (entity.kind == EVENT_ENTITY_LOCK_REQUESTED) {
+        locks_ask(i, entity.section, entity.lock_set);
+        return;
+    }
+    if (entity.kind == EVENT_ENTITY_UNLOCK_SENT) {
+        locks_unlock(i, entity.section, entity.target);
+        return;
+    }
+    bool is_call = entity.kind == EVENT_ENTITY_CALLED;
+    event_write_operation(&c->scratch, c->now_ns, entity.kind, a->entity_body, key_id(i->key),
+                          is_call ? i->execution_id : NULL);
+    struct bytes target = entity_id_normal(entity.target, &c->temporary);
+    outbox_send(c, MESSAGE_ENTITY, sibling_key(c, i->key, target), BYTES_NONE,
+                buffer_view(&c->scratch));
+}
+
+static void send_messages(struct core *c, struct instance *i,
                           const struct orchestrator_answer *answer)
 {
     for (uint32_t n = 0; n < answer->actions_n; n++) {
@@ -345,6 +395,8 @@ static void send_messages(struct core *c, const struct instance *i,
         buffer_clear(&c->scratch);
         if (action.kind == ACTION_CREATE_CHILD) {
             send_to_child(c, i, &action);
+        } else if (action.kind == ACTION_SEND_ENTITY_MESSAGE) {
+            send_to_entity(c, i, &action);
         } else if (action.kind == ACTION_SEND_EVENT && action.instance_id.len > 0) {
             event_write_raised(&c->scratch, c->now_ns, action.name, action.input);
             outbox_send(c, MESSAGE_EVENT, sibling_key(c, i->key, action.instance_id), BYTES_NONE,
@@ -437,22 +489,24 @@ static void commit_turn(struct core *c, struct instance *i, const struct work_re
     assert(!i->is_leased);
     assert(instance_is_terminal(i) == !goes_on);
     send_messages(c, i, answer);
-    if (!goes_on)
-        ending_tell_parent(i);
-    else if (complete != NULL)
+    if (!goes_on) {
+        ending_finish(i);
+    } else if (complete != NULL) {
+        locks_release(i); /* they belong to the generation that asked for them */
         continue_as_new(c, i, complete);
+    }
 }
 
 void on_worker_turn_done(struct core *c, const struct input *in)
 {
     struct instance *i = instance_find_live(c, in->done.has_ref ? in->done.ref.key : in->done.key);
-    if (i == NULL || (!in->done.has_ref && !i->is_leased)) {
-        stale(c);
+    if (i == NULL || i->is_entity || (!in->done.has_ref && !i->is_leased)) {
+        reply_stale(c);
         return;
     }
     struct work_ref ref = in->done.has_ref ? in->done.ref : turn_lease(i);
     if (!turn_matches(i, &ref)) {
-        stale(c);
+        reply_stale(c);
         return;
     }
     const char *problem = answer_problem(c, i, in->done.answer);
@@ -525,7 +579,7 @@ static void late(struct core *c, const struct item *item, const struct input_wor
         };
         emit(c, &record);
     }
-    stale(c);
+    reply_stale(c);
 }
 
 static void finish_task(struct core *c, struct item *item, const struct input_worker_done *done)
@@ -586,7 +640,7 @@ void on_worker_task_done(struct core *c, const struct input *in)
         return;
     }
     if (item == NULL || (!in->done.has_ref && item->state != TASK_STATE_LEASED)) {
-        stale(c);
+        reply_stale(c);
         return;
     }
     c->stats.tasks_done++;
@@ -610,6 +664,17 @@ static void return_turn(struct instance *i)
     instance_sort(i);
 }
 
+/* The turn of an orchestration, or the batch of an entity. */
+static void give_turn_back(struct instance *i, const struct input *in, struct bytes why)
+{
+    if (in->lease.is_unsent)
+        return_turn(i);
+    else if (in->lease.is_parked)
+        park_turn(i, why);
+    else
+        supervise_turn(i, why);
+}
+
 void on_worker_abandon(struct core *c, const struct input *in)
 {
     const struct work_ref *ref = &in->lease.ref;
@@ -619,12 +684,9 @@ void on_worker_abandon(struct core *c, const struct input *in)
     if (why.len == 0) why = BYTES_LITERAL("the worker gave the work back");
 
     if (i != NULL && ref->kind == WORK_TURN && i->is_leased && turn_matches(i, ref)) {
-        if (in->lease.is_unsent)
-            return_turn(i);
-        else if (in->lease.is_parked)
-            park_turn(i, why);
-        else
-            supervise_turn(i, why);
+        give_turn_back(i, in, why);
+    } else if (i != NULL && ref->kind == WORK_ENTITY && i->is_leased && entity_matches(i, ref)) {
+        give_turn_back(i, in, why);
     } else if (i != NULL && ref->kind == WORK_TASK) {
         struct item *item = task_find(i, ref->execution_id, ref->task_id);
         if (item != NULL && item->state == TASK_STATE_LEASED && task_matches(item, ref)) {

@@ -6,7 +6,7 @@
 #ifndef CORE_INPUT_H
 #define CORE_INPUT_H
 
-#include "core/event.h"
+#include "core/event_entity.h"
 #include "core/record.h"
 
 /* kind, handler's file */
@@ -20,9 +20,11 @@
     X(CLIENT_RESTART, from_client)                                                                 \
     X(CLIENT_PURGE, from_client)                                                                   \
     X(CLIENT_RESUBMIT, from_client)                                                                \
+    X(CLIENT_SIGNAL, entity_inbox)                                                                 \
     X(WORKER_TAKE, from_worker)                                                                    \
     X(WORKER_TURN_DONE, from_worker)                                                               \
     X(WORKER_TASK_DONE, from_worker)                                                               \
+    X(WORKER_ENTITY_DONE, entity_work)                                                             \
     X(WORKER_ABANDON, from_worker)                                                                 \
     X(WORKER_RENEW, from_worker)                                                                   \
     X(CLOCK_TICK, from_clock)                                                                      \
@@ -48,8 +50,8 @@ struct work_ref {
     uint8_t execution_id[EXECUTION_ID_SIZE];
     int32_t task_id;    /* WORK_TASK */
     uint32_t attempt;   /* failures before this dispatch */
-    uint64_t base;      /* WORK_TURN: turns committed before it */
-    uint32_t inbox_n;   /* WORK_TURN: messages that were given */
+    uint64_t base;      /* WORK_TURN, WORK_ENTITY: turns or batches committed before it */
+    uint32_t inbox_n;   /* WORK_TURN: messages that were given; WORK_ENTITY: operations */
     int64_t started_ns; /* WORK_TURN: the orchestrator's clock that was given */
 };
 
@@ -78,7 +80,7 @@ struct input_start {
 
 /* An operation for an entity that nobody waits for. The entity exists from its first one on. */
 struct input_signal {
-    struct bytes key; /* hub '/' "@name@key" */
+    struct bytes key; /* hub '/' "@name@key"; the name in lower case: see entity_id_lower() */
     struct bytes operation;
     struct maybe input;
     struct bytes request_id; /* a GUID; empty: the core makes one */
@@ -106,6 +108,7 @@ struct input {
     uint64_t request;   /* echoed in the reply; 0 = no reply wanted */
     union {
         struct input_start start;
+        struct input_signal signal;
         struct {
             struct bytes key;
             struct bytes name; /* CLIENT_RAISE */

@@ -185,6 +185,7 @@ static void dirty_insert(struct core *c, struct instance *i)
 enum gauge instance_gauge(const struct instance *i)
 {
     if (i->is_purged) return GAUGE_PURGED;
+    if (i->is_entity) return GAUGE_ENTITY;
     if (instance_is_terminal(i)) return GAUGE_ENDED;
     if (i->is_suspended) return GAUGE_SUSPENDED;
     return i->status == STATUS_PENDING ? GAUGE_PENDING : GAUGE_RUNNING;
@@ -209,6 +210,7 @@ void core_gauges(const struct core *c, struct core_gauges *out)
         .suspended = c->gauges[GAUGE_SUSPENDED],
         .ended = c->gauges[GAUGE_ENDED],
         .purged = c->gauges[GAUGE_PURGED],
+        .entities = c->gauges[GAUGE_ENTITY],
     };
     for (struct list *n = list_first(&c->all_queues); n != NULL; n = list_next(&c->all_queues, n)) {
         const struct work_queue *q = container_of(n, struct work_queue, all);
@@ -271,6 +273,12 @@ void instance_view(const struct instance *i, struct arena *arena, struct instanc
     };
     assert(out->is_terminal == status_is_end(out->status));
     memcpy(out->execution_id, i->execution_id, EXECUTION_ID_SIZE);
+    if (i->is_entity) {
+        out->is_entity = true;
+        out->entity_state = i->state;
+        out->locked_by = i->lock_parent;
+        out->backlog_n = entity_backlog_n(i);
+    }
     if (i->has_parent) out->parent_id = i->parent.instance_id;
     if (i->completed != NULL) {
         struct event_completed completed;

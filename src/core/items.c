@@ -10,6 +10,28 @@
 _Static_assert(sizeof((struct item *)0)->item_key == sizeof(uint64_t) + sizeof(uint32_t),
                "an item's key is the number of its instance and its id");
 
+/* Longer than the key of any other item, so that the two cannot be the same. */
+#define CALL_KEY_HEAD 13
+
+static struct bytes call_key(const struct instance *i, struct bytes request_id, struct arena *arena)
+{
+    uint8_t *key = arena_alloc_zero(arena, CALL_KEY_HEAD + request_id.len);
+    assert(key != NULL);
+    store_u64(key, i->number);
+    if (request_id.len > 0) memcpy(key + CALL_KEY_HEAD, request_id.ptr, request_id.len);
+    return bytes_make(key, CALL_KEY_HEAD + request_id.len);
+}
+
+struct item *call_find(const struct instance *i, struct bytes request_id)
+{
+    struct map_node *node = map_find(&i->core->open, call_key(i, request_id, &i->core->temporary));
+    if (node == NULL) return NULL;
+    struct item *item = container_of(node, struct item, node);
+    assert(item->instance == i);
+    assert(item->kind == ITEM_CALL);
+    return item;
+}
+
 static void item_set_key(struct item *item, uint64_t number, int32_t id)
 {
     store_u64(item->item_key, number);
@@ -34,7 +56,10 @@ static void item_insert(struct item *item)
     list_insert_before(&item->of_instance, where);
     i->items_n++;
     if (item->is_detached) return;
-    item_set_key(item, i->number, item->id);
+    if (item->kind == ITEM_CALL)
+        item->node.key = call_key(i, event_entity_id(event_bytes(item->created)), &i->arena);
+    else
+        item_set_key(item, i->number, item->id);
     map_insert(&i->core->open, &item->node);
 }
 
@@ -48,6 +73,7 @@ static struct item *item_new(struct instance *i, enum item_kind kind, const stru
     assert((kind == ITEM_TASK) == (created->kind == EVENT_TASK_SCHEDULED));
     assert((kind == ITEM_TIMER) == (created->kind == EVENT_TIMER_CREATED));
     assert((kind == ITEM_CHILD) == (created->kind == EVENT_CHILD_CREATED));
+    assert((kind == ITEM_CALL) == (created->kind == EVENT_ENTITY_CALLED));
     *item = (struct item){.instance = i, .kind = kind, .id = created->id, .created = created};
     heap_node_init(&item->due.node);
     memcpy(item->execution_id, execution_id, EXECUTION_ID_SIZE);
@@ -66,6 +92,11 @@ struct item *item_open_detached(struct instance *i, const struct event *created,
 struct item *item_open(struct instance *i, enum item_kind kind, const struct event *created)
 {
     assert(!instance_is_terminal(i));
+    if (kind == ITEM_CALL) {
+        /* the same call twice at once: one answer is for both */
+        struct item *open = call_find(i, event_entity_id(event_bytes(created)));
+        if (open != NULL) return open;
+    }
     struct item *item = item_new(i, kind, created, i->execution_id);
     item_insert(item);
 

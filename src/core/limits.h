@@ -30,6 +30,12 @@ _Static_assert(LIMIT_PAYLOAD_SIZE < LIMIT_INBOX_SIZE, "an empty inbox takes ever
 _Static_assert(LIMIT_INBOX_N + LIMIT_ACTIONS_N < LIMIT_HISTORY_N, "a first turn fits");
 _Static_assert(LIMIT_INBOX_SIZE < LIMIT_HISTORY_SIZE, "what was taken in can be read");
 
+/* One batch of operations of an entity; the rest comes with the next. */
+#define LIMIT_BATCH_N 100u
+#define LIMIT_BATCH_SIZE ((size_t)1 << 20)
+/* Entities in one critical section: the instance fails with the reason. */
+#define LIMIT_LOCK_SET_N 256u
+
 #define LIMIT_LATE_N 16u                /* late answers kept per instance; the oldest go */
 #define LIMIT_REASON_SIZE ((size_t)256) /* cut */
 #define LIMIT_TICK_N 256u               /* due things handled by one tick; the next one goes on */

@@ -124,8 +124,12 @@ void queue_add_turn(struct instance *i)
     assert(i->queue == NULL);
     assert(!i->is_leased);
     assert(!i->due.node.is_linked);
-    assert(i->started != NULL);
-    i->queue = queue_of(c, WORK_TURN, i, i->name, i->version.value);
+    if (i->is_entity) {
+        i->queue = queue_of(c, WORK_ENTITY, i, entity_id_name(key_id(i->key)), BYTES_NONE);
+    } else {
+        assert(i->started != NULL);
+        i->queue = queue_of(c, WORK_TURN, i, i->name, i->version.value);
+    }
     list_push_back(&i->queue->members, &i->queued);
     i->queue->n++;
     announce(c, i->queue);
@@ -135,7 +139,7 @@ void queue_remove_turn(struct instance *i)
 {
     if (i->queue == NULL) return;
     struct work_queue *q = i->queue;
-    assert(q->kind == WORK_TURN);
+    assert(q->kind == (i->is_entity ? WORK_ENTITY : WORK_TURN));
     assert(q->n > 0);
     list_remove(&i->queued);
     i->queue = NULL;
@@ -157,6 +161,10 @@ void turn_schedule(struct instance *i)
     struct core *c = i->core;
     int64_t not_before = i->start_at_ms > i->retry_at_ms ? i->start_at_ms : i->retry_at_ms;
 
+    if (i->is_entity) {
+        entity_schedule(i);
+        return;
+    }
     if (!turn_is_wanted(i)) { /* what makes it wanted comes back here */
         queue_remove_turn(i);
         due_clear(c, &i->due);

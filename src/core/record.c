@@ -12,7 +12,7 @@
     _Static_assert(number > 0 && number <= UINT8_MAX, "the kind of a record is one byte");
 RECORDS(X)
 #undef X
-_Static_assert(RECORD_RELINKED < RECORD_PARTITION_FIRST, "the last of the instance family");
+_Static_assert(RECORD_ENTITY_DUE < RECORD_PARTITION_FIRST, "the last of the instance family");
 _Static_assert(RECORD_SEND == RECORD_PARTITION_FIRST, "the first of the partition family");
 
 const char *record_name(enum record_kind kind)
@@ -77,7 +77,7 @@ static void encode_try(struct buffer *b, const struct record *record)
 static void encode_send(struct buffer *b, const struct record *record)
 {
     assert(record->message >= MESSAGE_START_CHILD); /* what decode_send() will read */
-    assert(record->message <= MESSAGE_REWIND_CHILD);
+    assert(record->message <= MESSAGE_START);
     buffer_varint(b, record->peer);
     buffer_varint(b, record->message_seq);
     buffer_u8(b, (uint8_t)record->message);
@@ -128,6 +128,18 @@ static void encode_body(struct buffer *b, const struct record *record)
     case RECORD_UNPARKED: break;
     case RECORD_PURGED: break;
     case RECORD_RELINKED: buffer_bytes(b, record->peer_execution); break;
+    case RECORD_ENTITY_CREATED: buffer_append(b, record->execution_id, EXECUTION_ID_SIZE); break;
+    case RECORD_ENTITY_MESSAGE:
+        buffer_signed(b, record->start_at_ms);
+        buffer_bytes(b, record->event);
+        break;
+    case RECORD_ENTITY_BATCH:
+        buffer_varint(b, record->consumed_n);
+        put_maybe(b, record->custom_status);
+        break;
+    case RECORD_ENTITY_LOCKED: break;
+    case RECORD_ENTITY_UNLOCKED: buffer_bytes(b, record->event); break;
+    case RECORD_ENTITY_DUE: buffer_varint(b, record->consumed_n); break;
     case RECORD_SEND: encode_send(b, record); break;
     case RECORD_SENT:
     case RECORD_RECEIVED:
@@ -184,7 +196,7 @@ static void decode_send(struct reader *r, struct record *out)
     out->target = reader_bytes(r);
     out->peer_execution = reader_bytes(r);
     out->event = reader_bytes(r);
-    if (out->message < MESSAGE_START_CHILD || out->message > MESSAGE_REWIND_CHILD) r->failed = true;
+    if (out->message < MESSAGE_START_CHILD || out->message > MESSAGE_START) r->failed = true;
 }
 
 /* False for a kind this program does not know. */
@@ -230,6 +242,18 @@ static bool decode_body(struct reader *r, struct record *out)
     case RECORD_UNPARKED: return true;
     case RECORD_PURGED: return true;
     case RECORD_RELINKED: out->peer_execution = reader_bytes(r); return true;
+    case RECORD_ENTITY_CREATED: take_execution(r, out); return true;
+    case RECORD_ENTITY_MESSAGE:
+        out->start_at_ms = reader_signed(r);
+        out->event = reader_bytes(r);
+        return true;
+    case RECORD_ENTITY_BATCH:
+        out->consumed_n = get_u32(r);
+        out->custom_status = get_maybe(r);
+        return true;
+    case RECORD_ENTITY_LOCKED: return true;
+    case RECORD_ENTITY_UNLOCKED: out->event = reader_bytes(r); return true;
+    case RECORD_ENTITY_DUE: out->consumed_n = get_u32(r); return true;
     case RECORD_SEND: decode_send(r, out); return true;
     case RECORD_SENT:
     case RECORD_RECEIVED:

@@ -29,6 +29,12 @@
     X(UNPARKED, 11, "unparked")                                                                    \
     X(PURGED, 12, "purged")                                                                        \
     X(RELINKED, 13, "relinked")                                                                    \
+    X(ENTITY_CREATED, 14, "entity_created")                                                        \
+    X(ENTITY_MESSAGE, 15, "entity_message")                                                        \
+    X(ENTITY_BATCH, 16, "entity_batch")                                                            \
+    X(ENTITY_LOCKED, 17, "entity_locked")                                                          \
+    X(ENTITY_UNLOCKED, 18, "entity_unlocked")                                                      \
+    X(ENTITY_DUE, 19, "entity_due")                                                                \
     X(SEND, 32, "send")                                                                            \
     X(SENT, 33, "sent")                                                                            \
     X(RECEIVED, 34, "received")
@@ -44,11 +50,15 @@ const char *record_name(enum record_kind kind);
 
 /* Messages between instances, which may live in different partitions. Numbers are on disk. */
 enum message_kind {
-    MESSAGE_START_CHILD = 1,  /* event: ExecutionStarted with parent */
-    MESSAGE_CHILD_DONE = 2,   /* event: SubOrchestrationInstanceCompleted or Failed */
-    MESSAGE_EVENT = 3,        /* event: EventRaised */
-    MESSAGE_TERMINATE = 4,    /* event: ExecutionTerminated */
-    MESSAGE_REWIND_CHILD = 5, /* event: ExecutionStarted with the parent's new execution */
+    MESSAGE_START_CHILD = 1,   /* event: ExecutionStarted with parent */
+    MESSAGE_CHILD_DONE = 2,    /* event: SubOrchestrationInstanceCompleted or Failed */
+    MESSAGE_EVENT = 3,         /* event: EventRaised */
+    MESSAGE_TERMINATE = 4,     /* event: ExecutionTerminated */
+    MESSAGE_REWIND_CHILD = 5,  /* event: ExecutionStarted with the parent's new execution */
+    MESSAGE_ENTITY = 6,        /* to an entity: event: one of the four of event_entity.h */
+    MESSAGE_ENTITY_ANSWER = 7, /* event: EntityOperationCompleted or Failed */
+    MESSAGE_LOCK_GRANTED = 8,  /* event: the EntityLockRequested that has come to its end */
+    MESSAGE_START = 9,         /* event: ExecutionStarted without parent */
 };
 
 /* How a task that was tried and not answered goes on. Numbers are on disk. */
@@ -64,18 +74,21 @@ struct record {
     struct bytes key; /* hub '/' id; instance family only */
     int64_t now_ns;   /* time of the decision */
 
-    /* CREATED, CONTINUED, REWOUND: the new one. TASK_TRIED, TASK_CLOSED: the task's. */
+    /* CREATED, ENTITY_CREATED, CONTINUED, REWOUND: the new one. TASK_TRIED, TASK_CLOSED: the
+     * task's. */
     uint8_t execution_id[EXECUTION_ID_SIZE];
     struct bytes event;  /* CREATED, CONTINUED: ExecutionStarted. MESSAGE: the message. SEND: the
-                            payload. LATE: the late answer. REWOUND: ExecutionRewound. */
-    int64_t start_at_ms; /* CREATED: 0, or not before */
+                            payload. LATE: the late answer. REWOUND: ExecutionRewound.
+                            ENTITY_MESSAGE: the message. ENTITY_UNLOCKED: EntityUnlockSent. */
+    int64_t start_at_ms; /* CREATED, ENTITY_MESSAGE: 0, or not before */
 
     /* TURN and CONTINUED */
     int64_t started_ns;  /* TURN: OrchestratorStarted */
-    uint32_t consumed_n; /* inbox messages that become history */
+    uint32_t consumed_n; /* inbox messages that become history. ENTITY_BATCH: operations that are
+                            done. ENTITY_DUE: signals whose time has come */
     bool is_engine;      /* TURN: made by the engine itself, not by a worker */
     struct bytes events; /* TURN: strings, new events. CONTINUED: strings, carried over. */
-    struct maybe custom_status;
+    struct maybe custom_status; /* ENTITY_BATCH: the new state */
     struct maybe trace;
 
     /* TURN_FAILED, TASK_TRIED, TASK_CLOSED, LATE */

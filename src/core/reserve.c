@@ -43,7 +43,27 @@ static size_t answer_size(const struct orchestrator_answer *answer)
         const struct action *a = &answer->actions[n];
         size += a->name.len + a->version.value.len + a->input.value.len + a->trace.value.len +
                 a->instance_id.len + a->tags.len + a->failure.value.len + a->carryover.len +
-                a->new_version.value.len;
+                a->new_version.value.len + a->entity_body.len;
+    }
+    return size;
+}
+
+static size_t signal_size(const struct input_signal *signal)
+{
+    return signal->key.len + signal->operation.len + signal->input.value.len +
+           signal->request_id.len + signal->trace.value.len;
+}
+
+static size_t entity_answer_size(const struct entity_answer *answer)
+{
+    size_t size = answer->state.value.len + answer->failure.value.len;
+    for (uint32_t n = 0; n < answer->results_n; n++) {
+        size += answer->results[n].output.value.len + answer->results[n].failure.len;
+    }
+    for (uint32_t n = 0; n < answer->actions_n; n++) {
+        const struct entity_action *a = &answer->actions[n];
+        size += a->instance_id.len + a->name.len + a->version.value.len + a->input.value.len +
+                a->trace.value.len;
     }
     return size;
 }
@@ -53,6 +73,8 @@ static size_t given_size(const struct input *in)
 {
     switch (in->kind) {
     case INPUT_CLIENT_START: return start_size(&in->start);
+    case INPUT_CLIENT_SIGNAL: return signal_size(&in->signal);
+    case INPUT_WORKER_ENTITY_DONE: return entity_answer_size(in->done.entity);
     case INPUT_CLIENT_RAISE:
     case INPUT_CLIENT_TERMINATE:
     case INPUT_CLIENT_SUSPEND:
@@ -81,6 +103,32 @@ static size_t started_size(const struct instance *i)
     return i->started == NULL ? 0 : COPIES_N * i->started->len;
 }
 
+/* What the end of an execution sends to the entities of its critical sections: to each a message,
+ * and each is compared with each unlock. */
+static size_t locks_size(const struct instance *i)
+{
+    size_t unlocks_size = 0;
+    size_t size = 0;
+    if (i->locks_n == 0) return 0;
+    for (const struct event *e = i->history.first; e != NULL; e = e->next) {
+        if (e->kind == EVENT_ENTITY_UNLOCK_SENT) unlocks_size += 2 * (size_t)e->len + 64;
+    }
+    for (const struct event *e = i->history.first; e != NULL; e = e->next) {
+        if (e->kind != EVENT_ENTITY_LOCK_REQUESTED) continue;
+        /* an id with its frame has at least six bytes */
+        size_t members = e->len / 6 + 1;
+        size += COPIES_N * e->len + members * (LETTER_SIZE + 512 + unlocks_size);
+    }
+    return size;
+}
+
+/* A lock that is granted: the set is read, and released when nobody wants it any more. */
+static size_t grant_size(const struct instance *i, size_t event_len)
+{
+    size_t members = event_len / 6 + 1;
+    return COPIES_N * event_len + members * (LETTER_SIZE + 512) + (i == NULL ? 0 : locks_size(i));
+}
+
 /* A message for each child, which says this much. */
 static size_t children_size(const struct instance *i, size_t say_size)
 {
@@ -98,8 +146,9 @@ static size_t rewind_size(const struct instance *i)
     for (const struct event *e = i->history.first; e != NULL; e = e->next) {
         if (e->kind == EVENT_TASK_SCHEDULED || e->kind == EVENT_TIMER_CREATED) size += ITEM_SIZE;
         if (e->kind == EVENT_CHILD_CREATED) size += ITEM_SIZE + 4 * (size_t)e->len + LETTER_SIZE;
+        if (e->kind == EVENT_ENTITY_CALLED) size += ITEM_SIZE + 2 * (size_t)e->len;
     }
-    return size;
+    return size + 2 * locks_size(i);
 }
 
 /* The unread messages, the start and the tasks that still run go along into a new generation. */
@@ -119,6 +168,50 @@ static size_t ids_size(const struct instance *i, size_t more_n)
     return 256 + 32 * (i->history.n + more_n);
 }
 
+/* All that may change in an entity at once: what lives moves to another arena, calls and lock
+ * requests are read, a request goes on to the next. */
+static size_t entity_size(const struct instance *i)
+{
+    size_t size = entity_move_size(i) + 2 * i->state.value.len + 4096;
+    const struct event *e = i->inbox.first;
+    for (; e != NULL; e = e->next) {
+        if (e->kind == EVENT_ENTITY_LOCK_REQUESTED) size += COPIES_N * e->len;
+    }
+    if (i->lock != NULL) size += COPIES_N * i->lock->len;
+    /* the next lock: the first request in the list */
+    for (e = i->inbox.first; e != NULL && e->kind != EVENT_ENTITY_LOCK_REQUESTED;) e = e->next;
+    return size + (e == NULL ? 0 : COPIES_N * e->len);
+}
+
+/* What its own messages to entities need, and the release of all locks at its end. */
+static size_t turn_locks_size(const struct instance *i, const struct orchestrator_answer *answer)
+{
+    size_t size = 0;
+    bool has_locks = i->locks_n > 0;
+    for (uint32_t n = 0; n < answer->actions_n; n++) {
+        const struct action *a = &answer->actions[n];
+        if (a->kind != ACTION_SEND_ENTITY_MESSAGE) continue;
+        size += ITEM_SIZE + 2 * a->entity_body.len;
+        if (a->entity_event != EVENT_ENTITY_LOCK_REQUESTED) continue;
+        has_locks = true;
+        size += (a->entity_body.len / 6 + 1) * (LETTER_SIZE + 512);
+    }
+    if (!has_locks) return size;
+    size_t unlocks_size = 0;
+    size_t members = 0;
+    for (uint32_t n = 0; n < answer->actions_n; n++) {
+        const struct action *a = &answer->actions[n];
+        if (a->entity_event == EVENT_ENTITY_UNLOCK_SENT)
+            unlocks_size += 2 * a->entity_body.len + 64;
+        if (a->entity_event == EVENT_ENTITY_LOCK_REQUESTED) members += a->entity_body.len / 6 + 1;
+    }
+    for (const struct event *e = i->history.first; e != NULL; e = e->next) {
+        if (e->kind == EVENT_ENTITY_LOCK_REQUESTED) members += e->len / 6 + 1;
+        if (e->kind == EVENT_ENTITY_UNLOCK_SENT) unlocks_size += 2 * (size_t)e->len + 64;
+    }
+    return size + locks_size(i) + members * unlocks_size;
+}
+
 static size_t turn_size(const struct core *c, const struct input_worker_done *done)
 {
     const struct instance *i = instance_find(c, done->has_ref ? done->ref.key : done->key);
@@ -130,7 +223,20 @@ static size_t turn_size(const struct core *c, const struct input_worker_done *do
         size +=
             is_continuing ? generation_size(i) : LETTER_SIZE; /* the larger of item and letter */
     }
-    return size + ids_size(i, done->answer->actions_n);
+    return size + ids_size(i, done->answer->actions_n) + turn_locks_size(i, done->answer);
+}
+
+static size_t entity_done_size(const struct core *c, const struct input_worker_done *done)
+{
+    const struct instance *i = instance_find(c, done->has_ref ? done->ref.key : done->key);
+    if (i == NULL || !i->is_entity) return 0;
+    size_t n = (size_t)done->entity->results_n + done->entity->actions_n;
+    size_t size = n * LETTER_SIZE + entity_size(i);
+    const struct event *e = entity_operations((struct instance *)i)->first;
+    for (uint32_t k = 0; k < done->entity->results_n && e != NULL; k++, e = e->next) {
+        size += 2 * (size_t)e->len;
+    }
+    return size;
 }
 
 static size_t take_size(const struct core *c, const struct input *in)
@@ -143,6 +249,12 @@ static size_t take_size(const struct core *c, const struct input *in)
         return COPIES_N * container_of(first, struct item, queued)->created->len;
     }
     const struct instance *i = container_of(first, struct instance, queued);
+    if (q->kind == WORK_ENTITY) {
+        size_t first_size = entity_operations((struct instance *)i)->first->len;
+        size_t packed_size = first_size > LIMIT_BATCH_SIZE ? first_size : LIMIT_BATCH_SIZE;
+        if (packed_size > entity_backlog_size(i)) packed_size = entity_backlog_size(i);
+        return 2 * (packed_size + LIMIT_BATCH_N * 8 + i->state.value.len);
+    }
     size_t size = i->inbox.size + i->inbox.n * (size_t)8;
     if (in->take.want_history) size += i->history.size + i->history.n * (size_t)8;
     return 2 * size;
@@ -151,8 +263,11 @@ static size_t take_size(const struct core *c, const struct input *in)
 static size_t message_size(const struct core *c, const struct input *in)
 {
     const struct instance *i = instance_find(c, in->message.target);
+    if (in->message.kind == MESSAGE_LOCK_GRANTED) return grant_size(i, in->message.event.len);
     if (i == NULL) return 0;
-    if (in->message.kind == MESSAGE_TERMINATE) return children_size(i, in->message.event.len);
+    if (i->is_entity) return entity_size(i);
+    if (in->message.kind == MESSAGE_TERMINATE)
+        return children_size(i, in->message.event.len) + locks_size(i);
     if (in->message.kind != MESSAGE_REWIND_CHILD) return 0;
     /* it begins again, or says its result once more */
     return rewind_size(i) + (i->completed == NULL ? 0 : COPIES_N * i->completed->len);
@@ -162,7 +277,8 @@ static size_t client_size(const struct core *c, const struct input *in)
 {
     const struct instance *i = instance_find(c, in->client.key);
     if (i == NULL) return 0;
-    if (in->kind == INPUT_CLIENT_TERMINATE) return children_size(i, in->client.data.value.len);
+    if (in->kind == INPUT_CLIENT_TERMINATE)
+        return children_size(i, in->client.data.value.len) + locks_size(i);
     if (in->kind == INPUT_CLIENT_REWIND) return rewind_size(i);
     return in->kind == INPUT_CLIENT_RESTART ? started_size(i) : 0;
 }
@@ -175,6 +291,8 @@ static size_t tick_size(const struct core *c)
 
 static size_t copied_size(const struct core *c, const struct input *in)
 {
+    const struct instance *i;
+
     switch (in->kind) {
     case INPUT_CLIENT_TERMINATE:
     case INPUT_CLIENT_REWIND:
@@ -183,11 +301,17 @@ static size_t copied_size(const struct core *c, const struct input *in)
     case INPUT_WORKER_TURN_DONE: return turn_size(c, &in->done);
     case INPUT_CLOCK_TICK: return tick_size(c);
     case INPUT_PARTITION_MESSAGE: return message_size(c, in);
+    case INPUT_WORKER_ENTITY_DONE: return entity_done_size(c, &in->done);
+    case INPUT_CLIENT_SIGNAL: return 0;
     case INPUT_CLIENT_START:
+        i = instance_find(c, in->start.key); /* it may be replaced */
+        return i == NULL ? 0 : locks_size(i);
+    case INPUT_CLIENT_PURGE:
+        i = instance_find(c, in->client.key); /* by force */
+        return i == NULL ? 0 : locks_size(i);
     case INPUT_CLIENT_RAISE:
     case INPUT_CLIENT_SUSPEND:
     case INPUT_CLIENT_RESUME:
-    case INPUT_CLIENT_PURGE:
     case INPUT_CLIENT_RESUBMIT:
     case INPUT_WORKER_TASK_DONE:
     case INPUT_WORKER_ABANDON:
@@ -221,6 +345,7 @@ bool reserve_apply(struct core *c, const struct record *record)
     if (i != NULL && record->kind == RECORD_CONTINUED) size += generation_size(i);
     if (i != NULL && record->kind == RECORD_REWOUND) size += rewind_size(i);
     if (i != NULL && record->kind == RECORD_RELINKED) size += started_size(i);
+    if (i != NULL && i->is_entity) size += entity_size(i);
     return mem_reserve(c->mem, size);
 }
 

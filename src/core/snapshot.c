@@ -8,7 +8,10 @@
 
 #include "base/planted.h"
 
+/* Orchestrations are written in version 1, entities in version 2, which a program that knows none
+ * refuses. */
 #define SNAPSHOT_VERSION 1
+#define SNAPSHOT_VERSION_ENTITY 2
 
 #define FLAG_NEEDS_TURN 1u
 #define FLAG_STATUS_CARRIED 2u
@@ -96,12 +99,25 @@ static uint8_t flags_of(const struct instance *i)
                      (i->is_poisoned ? FLAG_POISONED : 0) | (i->is_suspended ? FLAG_SUSPENDED : 0));
 }
 
+/* What an entity has instead of items and late answers. */
+static void put_entity(struct buffer *out, const struct instance *i)
+{
+    put_maybe(out, i->state);
+    put_events(out, &i->held);
+    buffer_bytes(out, i->lock == NULL ? BYTES_NONE : event_bytes(i->lock));
+    buffer_varint(out, i->delayed_n);
+    for (const struct delayed *d = i->delayed; d != NULL; d = d->next) {
+        buffer_signed(out, d->at_ms);
+        buffer_bytes(out, event_bytes(d->event));
+    }
+}
+
 static void instance_snapshot(const struct instance *i, struct buffer *out)
 {
     assert(!i->is_purged);
-    assert(i->started != NULL);
+    assert(i->is_entity == (i->started == NULL));
     assert(i->seq > 0); /* or head_read() would refuse it */
-    buffer_u8(out, SNAPSHOT_VERSION);
+    buffer_u8(out, i->is_entity ? SNAPSHOT_VERSION_ENTITY : SNAPSHOT_VERSION);
     buffer_bytes(out, i->key);
     buffer_u8(out, flags_of(i));
     buffer_u8(out, (uint8_t)i->status);
@@ -119,6 +135,10 @@ static void instance_snapshot(const struct instance *i, struct buffer *out)
     buffer_bytes(out, i->park_reason);
     put_events(out, &i->history);
     put_events(out, &i->inbox);
+    if (i->is_entity) {
+        put_entity(out, i);
+        return;
+    }
     put_items(out, i);
     put_late(out, i);
 }
@@ -134,6 +154,7 @@ bool core_snapshot(const struct core *c, struct bytes key, struct buffer *out)
 /* ---- reading ---- */
 
 struct snapshot_head {
+    bool is_entity;
     struct bytes key;
     uint8_t flags;
     enum orchestration_status status;
@@ -153,12 +174,14 @@ struct snapshot_head {
     struct bytes inbox;
 };
 
-/* Leaves r at the items. */
+/* Leaves r at the items, or at the rest of an entity. */
 static enum status head_read(struct reader *r, struct snapshot_head *out)
 {
     uint8_t version = reader_u8(r);
     if (r->failed) return E_CORRUPT;
-    if (version != SNAPSHOT_VERSION) return version > SNAPSHOT_VERSION ? E_VERSION : E_CORRUPT;
+    if (version > SNAPSHOT_VERSION_ENTITY) return E_VERSION;
+    if (version < SNAPSHOT_VERSION) return E_CORRUPT;
+    out->is_entity = version == SNAPSHOT_VERSION_ENTITY;
     out->key = reader_bytes(r);
     out->flags = reader_u8(r);
     out->status = (enum orchestration_status)reader_u8(r);
@@ -180,6 +203,24 @@ static enum status head_read(struct reader *r, struct snapshot_head *out)
     if (out->execution_id.len != EXECUTION_ID_SIZE) return E_CORRUPT;
     if (!key_is_valid(out->key)) return E_CORRUPT;
     return OK;
+}
+
+/* The rest of an entity; the lists as strings. */
+struct snapshot_entity {
+    struct maybe state;
+    struct bytes held;
+    struct bytes lock;
+    uint64_t delayed_n;
+};
+
+/* Leaves r at the signals that wait for their time. */
+static bool entity_read(struct reader *r, struct snapshot_entity *out)
+{
+    out->state = get_maybe(r);
+    out->held = reader_bytes(r);
+    out->lock = reader_bytes(r);
+    out->delayed_n = reader_varint(r);
+    return !r->failed;
 }
 
 static bool load_events(struct instance *i, struct bytes packed, struct event_list *list)
@@ -282,8 +323,40 @@ static void load_head(struct instance *i, const struct snapshot_head *head)
     if (head->trace.has) i->trace = maybe_some(copy_must(&i->arena, head->trace.value));
 }
 
+static bool load_delayed(struct instance *i, struct reader *r, uint64_t n)
+{
+    for (; n > 0; n--) {
+        int64_t at_ms = reader_signed(r);
+        struct bytes bytes = reader_bytes(r);
+        if (r->failed) return false;
+        struct event *event = event_new(i, bytes);
+        if (event == NULL) return false;
+        entity_delay(i, event, at_ms);
+    }
+    return true;
+}
+
+static bool load_entity(struct instance *i, const struct snapshot_head *head, struct reader *r)
+{
+    struct snapshot_entity entity;
+    load_head(i, head);
+    i->is_entity = true;
+    if (!entity_read(r, &entity) || head->history.len > 0) return false;
+    if (entity.state.has) i->state = maybe_some(copy_must(&i->arena, entity.state.value));
+    bool is_forgotten = planted("forget_inbox");
+    if (!is_forgotten && !load_events(i, head->inbox, &i->inbox)) return false;
+    if (!load_events(i, entity.held, &i->held)) return false;
+    if (entity.lock.len > 0) {
+        struct event *lock = event_new(i, entity.lock);
+        if (lock == NULL || !entity_lock_set(i, lock)) return false;
+    }
+    return load_delayed(i, r, entity.delayed_n) && reader_is_done(r) &&
+           loaded_entity_is_valid(i->core, i);
+}
+
 static bool load_body(struct instance *i, const struct snapshot_head *head, struct reader *r)
 {
+    if (head->is_entity) return load_entity(i, head, r);
     load_head(i, head);
     if (!load_events(i, head->history, &i->history)) return false;
     bool is_forgotten = planted("forget_inbox") && i->started != NULL;
@@ -353,6 +426,22 @@ static void view_event(struct bytes bytes, struct arena *arena, struct instance_
     }
 }
 
+static enum status view_entity(struct reader *r, const struct snapshot_head *head,
+                               struct arena *arena, struct instance_view *out)
+{
+    struct snapshot_entity entity;
+    struct event_entity lock;
+    if (!entity_read(r, &entity)) return E_CORRUPT;
+    out->is_entity = true;
+    out->entity_state = entity.state;
+    out->backlog_n =
+        strings_count(head->inbox) + strings_count(entity.held) + (uint32_t)entity.delayed_n;
+    if (entity.lock.len == 0) return OK;
+    if (event_entity_decode(entity.lock, arena, &lock) != OK) return E_CORRUPT;
+    out->locked_by = lock.parent;
+    return OK;
+}
+
 enum status snapshot_view(struct bytes snapshot, struct arena *arena, struct instance_view *out)
 {
     struct snapshot_head head;
@@ -384,7 +473,7 @@ enum status snapshot_view(struct bytes snapshot, struct arena *arena, struct ins
         while (strings_next(&events, &one)) view_event(one, arena, out);
     }
     if (!out->is_terminal && (head.flags & FLAG_SUSPENDED)) out->status = STATUS_SUSPENDED;
-    return OK;
+    return head.is_entity ? view_entity(&r, &head, arena, out) : OK;
 }
 
 enum status snapshot_history(struct bytes snapshot, struct bytes *events)

@@ -18,6 +18,8 @@
 #include "base/list.h"
 #include "base/map.h"
 #include "core/core.h"
+#include "core/entity_id.h"
+#include "core/event_entity.h"
 #include "core/id_set.h"
 
 /* Arena of the instance. */
@@ -44,13 +46,14 @@ enum due_kind {
     DUE_TURN_RETRY,  /* instance: its turn may be tried again */
     DUE_TASK_RETRY,  /* item: may be tried again */
     DUE_COMPLETE_BY, /* item: the worker is late */
+    DUE_ENTITY,      /* instance: a signal's time has come, or its batch may be tried again */
 };
 struct due {
     struct heap_node node;
     enum due_kind kind;
 };
 
-enum item_kind { ITEM_TASK, ITEM_TIMER, ITEM_CHILD };
+enum item_kind { ITEM_TASK, ITEM_TIMER, ITEM_CHILD, ITEM_CALL };
 
 /*      QUEUED ──take──> LEASED ──answer──> closed
  *        ^                 │ abandoned, lost, late, failed and to be repeated
@@ -66,9 +69,10 @@ enum task_state {
 };
 
 /* Something an execution has begun and that has not answered yet: one for each open TaskScheduled,
- * TimerCreated and SubOrchestrationInstanceCreated. Arena of the instance. */
+ * TimerCreated, SubOrchestrationInstanceCreated and EntityOperationCalled. Arena of the
+ * instance. */
 struct item {
-    struct map_node node; /* in core->open, by item_key */
+    struct map_node node; /* in core->open, by item_key; ITEM_CALL by instance and request id */
     uint8_t item_key[12]; /* instance number, id */
     struct list of_instance;
     struct instance *instance;
@@ -99,9 +103,26 @@ struct late {
 };
 
 /* What an instance is counted as, for core_gauges(). */
-enum gauge { GAUGE_NONE, GAUGE_PENDING, GAUGE_RUNNING, GAUGE_SUSPENDED, GAUGE_ENDED, GAUGE_PURGED };
-#define GAUGES_N 6
+enum gauge {
+    GAUGE_NONE,
+    GAUGE_PENDING,
+    GAUGE_RUNNING,
+    GAUGE_SUSPENDED,
+    GAUGE_ENDED,
+    GAUGE_PURGED,
+    GAUGE_ENTITY,
+};
+#define GAUGES_N 7
 
+/* A signal that waits for its time. Arena of the instance. */
+struct delayed {
+    struct delayed *next;
+    int64_t at_ms;
+    struct event *event;
+};
+
+/* An orchestration or an entity (is_entity): see entities.c for what the latter has instead of a
+ * history. */
 struct instance {
     struct map_node node; /* in core->instances, by key */
     struct list all;      /* in core->all */
@@ -137,7 +158,20 @@ struct instance {
     struct late *late_first;
     uint32_t late_n;
 
+    /* durable, of an entity */
+    bool is_entity;
+    struct maybe state;
+    struct event_list held;  /* calls of the holder, while locked */
+    struct delayed *delayed; /* by time */
+    uint32_t delayed_n;
+    size_t delayed_size;
+    const struct event *lock;  /* the EntityLockRequested that has it; NULL = not locked */
+    struct bytes lock_section; /* these three from it, borrowed */
+    struct bytes lock_parent;
+    uint8_t lock_execution[EXECUTION_ID_SIZE];
+
     /* folded from the events */
+    uint32_t locks_n;            /* EntityLockRequested in the history */
     const struct event *started; /* ExecutionStarted; in inbox or history */
     struct bytes name;           /* these three from it, borrowed from its bytes */
     struct maybe version;
@@ -152,7 +186,7 @@ struct instance {
     uint32_t busy_n; /* tasks that are queued, leased or waiting for their next try */
 
     /* volatile */
-    struct due due; /* scheduled start or retry of the turn */
+    struct due due; /* scheduled start or retry of the turn; next signal of an entity */
     struct list queued;
     struct work_queue *queue;
     bool is_leased;
@@ -269,6 +303,8 @@ struct event *event_must(struct instance *i, struct bytes data);
 /* Remembers what ExecutionStarted says. False when it is damaged. */
 bool instance_set_started(struct instance *i, const struct event *event);
 void event_list_add(struct event_list *list, struct event *event);
+/* The first one; there must be one. */
+struct event *event_list_pop(struct event_list *list);
 /* Adds the ids under which this execution has begun something, whether it has ended or not. */
 void history_ids(const struct instance *i, struct id_set *set);
 /* To the inbox, with what its arrival means (an open item is answered, suspended, resumed). */
@@ -296,9 +332,74 @@ bool key_is_valid(struct bytes key);
 bool record_is_valid(struct core *c, const struct instance *i, const struct record *record);
 /* Status, history and inbox of a snapshot agree; before anything is folded from them. */
 bool loaded_is_valid(struct core *c, const struct instance *i);
+bool loaded_entity_is_valid(struct core *c, const struct instance *i);
 bool task_event_is_valid(struct core *c, struct bytes event);
 
+/* ---- entities.c ---- */
+/* The list whose front is given to a worker. */
+struct event_list *entity_operations(struct instance *i);
+/* How many operations are the next batch; 0 = nothing to do now. */
+uint32_t entity_batch_n(const struct instance *i);
+/* Nothing of it is left that anybody could ask for. */
+bool entity_is_empty(const struct instance *i);
+uint32_t entity_backlog_n(const struct instance *i);
+size_t entity_backlog_size(const struct instance *i);
+/* Remembers what the request says. False when it is damaged. */
+bool entity_lock_set(struct instance *i, const struct event *request);
+bool entity_is_locked_by(const struct instance *i, const struct event_entity *unlock);
+/* A lock request of the same section waits. */
+bool entity_has_request_of(const struct instance *i, const struct event_entity *unlock);
+/* Apply the records of the same names. */
+void entity_create(struct instance *i, const struct record *record);
+void entity_message(struct instance *i, const struct record *record);
+void entity_batch(struct instance *i, const struct record *record);
+void entity_lock(struct instance *i);
+void entity_unlock(struct instance *i, const struct record *record);
+void entity_due(struct instance *i, uint32_t n);
+void entity_delay(struct instance *i, struct event *event, int64_t at_ms);
+/* Memory that entity_batch() takes for moving what lives; 0 when it does not move. */
+size_t entity_move_size(const struct instance *i);
+void entity_schedule(struct instance *i);
+
+/* ---- entity_inbox.c ---- */
+/* It may come to the entity of this id. */
+bool entity_event_is_sound(struct core *c, struct bytes id, struct bytes event,
+                           struct event_entity *out);
+/* A GUID as text; until the end of the step. */
+struct bytes new_request_id(struct core *c);
+void on_entity_message(struct core *c, const struct input *in);
+void on_entity_answer(struct core *c, const struct input *in);
+/* Its time has come: signals that waited, or the next try. */
+void on_entity_due(struct instance *i);
+
+/* ---- entity_work.c ---- */
+void entity_take(struct instance *i, struct effect_work *work);
+/* The dispatch is the present one. */
+bool entity_matches(const struct instance *i, const struct work_ref *ref);
+
+/* ---- locks.c ---- */
+/* Sorted, none twice, names in lower case; appended. False when it is empty, too large, or has an
+ * id that is none. */
+bool lock_set_normal(struct core *c, struct bytes set, struct buffer *out);
+/* The member after this one (empty: it is the last). False when id is no member. */
+bool lock_set_next(struct bytes set, struct bytes id, struct bytes *next);
+/* An orchestration asks for a set, or unlocks one of it. */
+void locks_ask(struct instance *i, struct bytes section, struct bytes set);
+void locks_unlock(struct instance *i, struct bytes section, struct bytes target);
+/* The execution ends: releases all that it has asked for and not unlocked. While its history is
+ * there. */
+void locks_release(struct instance *i);
+bool locks_is_granted(const struct instance *i, struct bytes section);
+/* After a rewind: what the history says is locked was released when it failed. */
+void locks_ask_again(struct instance *i);
+void on_lock_granted(struct core *c, const struct input *in);
+/* After every change of an entity: a lock request at the front becomes the lock, and an entity of
+ * which nothing is left goes. */
+void entity_settle(struct instance *i);
+
 /* ---- items.c ---- */
+/* A call of an entity that is open, by its request id. */
+struct item *call_find(const struct instance *i, struct bytes request_id);
 struct item *item_open(struct instance *i, enum item_kind kind, const struct event *created);
 /* A task that an ended execution left behind. */
 struct item *item_open_detached(struct instance *i, const struct event *created,
@@ -373,7 +474,9 @@ void alert(struct core *c, const struct instance *i, const char *text);
 int64_t now_ms(const struct core *c);
 
 /* ---- ending.c: ends of executions, whoever decides them ---- */
-/* Tells the parent, when there is one. After the completion is in the history. */
+/* Releases its locks and tells the parent, when there is one. After the completion is in the
+ * history. */
+void ending_finish(struct instance *i);
 void ending_tell_parent(struct instance *i);
 void ending_terminate(struct instance *i, struct maybe output, bool recurse);
 /* To every child it ever created, finished ones too: they may have running children. */
@@ -413,9 +516,16 @@ void on_client_rewind(struct core *c, const struct input *in);
 void on_client_restart(struct core *c, const struct input *in);
 void on_client_purge(struct core *c, const struct input *in);
 void on_client_resubmit(struct core *c, const struct input *in);
+void on_client_signal(struct core *c, const struct input *in);
 void on_worker_take(struct core *c, const struct input *in);
 void on_worker_turn_done(struct core *c, const struct input *in);
 void on_worker_task_done(struct core *c, const struct input *in);
+void on_worker_entity_done(struct core *c, const struct input *in);
+/* OK, but the answer came too late. */
+void reply_stale(struct core *c);
+/* The first n events that workers may see, as strings in the output's arena, after `before` when it
+ * is not empty. */
+struct bytes pack_events(struct core *c, struct bytes before, const struct event *e, uint32_t n);
 void on_worker_abandon(struct core *c, const struct input *in);
 void on_worker_renew(struct core *c, const struct input *in);
 void on_clock_tick(struct core *c, const struct input *in);

@@ -6,12 +6,20 @@
  */
 #include "core/state.h"
 
+/* What an orchestration sends to entities. */
+static bool is_for_entity(enum event_kind kind)
+{
+    return kind == EVENT_ENTITY_SIGNALED || kind == EVENT_ENTITY_CALLED ||
+           kind == EVENT_ENTITY_LOCK_REQUESTED || kind == EVENT_ENTITY_UNLOCK_SENT;
+}
+
 /* Everything that will be decoded from this event can be. */
 static bool event_is_sound(struct core *c, struct bytes event, struct event_head *head)
 {
     struct event_started started;
     struct event_scheduled scheduled;
     struct event_completed completed;
+    struct event_entity entity;
     int64_t fire_at_ms = 0;
 
     if (event.len > UINT32_MAX || event_head_decode(event, head) != OK) return false;
@@ -25,6 +33,7 @@ static bool event_is_sound(struct core *c, struct bytes event, struct event_head
     if (head->kind == EVENT_EXECUTION_COMPLETED) {
         return event_completed_decode(event, &completed) == OK && status_is_end(completed.status);
     }
+    if (is_for_entity(head->kind)) return event_entity_decode(event, &c->temporary, &entity) == OK;
     return true;
 }
 
@@ -40,14 +49,16 @@ static bool is_message(enum event_kind kind)
     return kind == EVENT_TASK_COMPLETED || kind == EVENT_TASK_FAILED || kind == EVENT_TIMER_FIRED ||
            kind == EVENT_CHILD_COMPLETED || kind == EVENT_CHILD_FAILED ||
            kind == EVENT_EVENT_RAISED || kind == EVENT_EXECUTION_SUSPENDED ||
-           kind == EVENT_EXECUTION_RESUMED;
+           kind == EVENT_EXECUTION_RESUMED || kind == EVENT_ENTITY_COMPLETED ||
+           kind == EVENT_ENTITY_FAILED || kind == EVENT_ENTITY_LOCK_GRANTED;
 }
 
 /* What a turn adds to the history besides what it consumes. */
 static bool is_of_turn(enum event_kind kind)
 {
-    return opens_item(kind) || kind == EVENT_EVENT_SENT || kind == EVENT_EXECUTION_SUSPENDED ||
-           kind == EVENT_EXECUTION_TERMINATED || kind == EVENT_EXECUTION_COMPLETED;
+    return opens_item(kind) || is_for_entity(kind) || kind == EVENT_EVENT_SENT ||
+           kind == EVENT_EXECUTION_SUSPENDED || kind == EVENT_EXECUTION_TERMINATED ||
+           kind == EVENT_EXECUTION_COMPLETED;
 }
 
 /* No id is used twice; as in from_worker.c, searched only where they do not grow. */
@@ -115,6 +126,48 @@ static bool partition_record_is_valid(const struct core *c, const struct record 
 
 bool key_is_valid(struct bytes key) { return key.len > 0 && memchr(key.ptr, '/', key.len) != NULL; }
 
+/* Comes to its inbox, now or later. */
+static bool is_entity_message(struct core *c, const struct instance *i, struct bytes event,
+                              bool is_later)
+{
+    struct event_head head;
+    struct event_entity entity;
+    if (!event_is_sound(c, event, &head) ||
+        !entity_event_is_sound(c, key_id(i->key), event, &entity)) {
+        return false;
+    }
+    if (is_later) return entity.kind == EVENT_ENTITY_SIGNALED;
+    return entity.kind != EVENT_ENTITY_UNLOCK_SENT;
+}
+
+/* A batch ends before a lock request. */
+static bool has_operations(const struct instance *i, uint32_t n)
+{
+    const struct event *e = entity_operations((struct instance *)i)->first;
+    for (; n > 0 && e != NULL && e->kind != EVENT_ENTITY_LOCK_REQUESTED; n--) e = e->next;
+    return n == 0;
+}
+
+static bool entity_record_is_valid(struct core *c, const struct instance *i,
+                                   const struct record *record)
+{
+    struct event_entity entity;
+    if (record->kind == RECORD_ENTITY_MESSAGE)
+        return is_entity_message(c, i, record->event, record->start_at_ms != 0);
+    if (record->kind == RECORD_ENTITY_BATCH) return has_operations(i, record->consumed_n);
+    if (record->kind == RECORD_ENTITY_LOCKED) {
+        return i->lock == NULL && i->inbox.first != NULL &&
+               i->inbox.first->kind == EVENT_ENTITY_LOCK_REQUESTED;
+    }
+    if (record->kind == RECORD_ENTITY_UNLOCKED) {
+        return event_entity_decode(record->event, &c->temporary, &entity) == OK &&
+               entity.kind == EVENT_ENTITY_UNLOCK_SENT;
+    }
+    if (record->kind == RECORD_ENTITY_DUE) return record->consumed_n <= i->delayed_n;
+    return record->kind == RECORD_TURN_FAILED || record->kind == RECORD_PARKED ||
+           record->kind == RECORD_UNPARKED || record->kind == RECORD_PURGED;
+}
+
 bool record_is_valid(struct core *c, const struct instance *i, const struct record *record)
 {
     struct event_head head;
@@ -123,8 +176,13 @@ bool record_is_valid(struct core *c, const struct instance *i, const struct reco
     if (record->kind >= RECORD_PARTITION_FIRST) return partition_record_is_valid(c, record);
     if (!key_is_valid(record->key)) return false;
     if (record->kind == RECORD_CREATED) {
-        return is_event_of_kind(c, record->event, EVENT_EXECUTION_STARTED);
+        return (i == NULL || !i->is_entity) &&
+               is_event_of_kind(c, record->event, EVENT_EXECUTION_STARTED);
     }
+    if (record->kind == RECORD_ENTITY_CREATED) {
+        return entity_id_name(key_id(record->key)).len > 0 && (i == NULL || i->is_purged);
+    }
+    if (i != NULL && i->is_entity) return entity_record_is_valid(c, i, record);
     if (i == NULL || i->started == NULL) return false;
     switch (record->kind) {
     case RECORD_MESSAGE:
@@ -148,6 +206,12 @@ bool record_is_valid(struct core *c, const struct instance *i, const struct reco
     case RECORD_UNPARKED:
     case RECORD_PURGED:
     case RECORD_RELINKED: return true;
+    case RECORD_ENTITY_CREATED:
+    case RECORD_ENTITY_MESSAGE:
+    case RECORD_ENTITY_BATCH:
+    case RECORD_ENTITY_LOCKED:
+    case RECORD_ENTITY_UNLOCKED:
+    case RECORD_ENTITY_DUE:
     case RECORD_CREATED:
     case RECORD_SEND:
     case RECORD_SENT:
@@ -212,6 +276,38 @@ bool loaded_is_valid(struct core *c, const struct instance *i)
     assert(i->items_n == 0); /* nothing has been folded yet */
     return history_is_valid(c, &i->history, &starts_n) && inbox_is_valid(c, &i->inbox, &starts_n) &&
            starts_n == 1 && items_are_distinct(&i->history) && status_is_valid(i);
+}
+
+static bool operations_are_valid(struct core *c, const struct instance *i,
+                                 const struct event_list *list)
+{
+    for (const struct event *e = list->first; e != NULL; e = e->next) {
+        if (!is_entity_message(c, i, event_bytes(e), false)) return false;
+    }
+    return true;
+}
+
+bool loaded_entity_is_valid(struct core *c, const struct instance *i)
+{
+    struct event_entity lock;
+    if (entity_id_name(key_id(i->key)).len == 0 || i->status != STATUS_RUNNING) return false;
+    if (i->completed != NULL || i->started != NULL || i->is_suspended) return false;
+    if (!operations_are_valid(c, i, &i->inbox) || !operations_are_valid(c, i, &i->held))
+        return false;
+    for (const struct event *e = i->held.first; e != NULL; e = e->next) {
+        if (i->lock == NULL || e->kind != EVENT_ENTITY_CALLED) return false;
+    }
+    if (i->lock == NULL && i->inbox.first != NULL &&
+        i->inbox.first->kind == EVENT_ENTITY_LOCK_REQUESTED) {
+        return false;
+    }
+    if (i->lock != NULL && !entity_event_is_sound(c, key_id(i->key), event_bytes(i->lock), &lock)) {
+        return false;
+    }
+    for (const struct delayed *d = i->delayed; d != NULL; d = d->next) {
+        if (!is_entity_message(c, i, event_bytes(d->event), true)) return false;
+    }
+    return true;
 }
 
 bool task_event_is_valid(struct core *c, struct bytes event)

@@ -24,6 +24,43 @@ static const struct item *parked_item(const struct instance *i)
     return NULL;
 }
 
+/* A lock that was asked for and not granted. */
+static const struct event *open_lock(const struct instance *i)
+{
+    if (i->locks_n == 0) return NULL;
+    for (const struct event *e = i->history.first; e != NULL; e = e->next) {
+        if (e->kind != EVENT_ENTITY_LOCK_REQUESTED) continue;
+        if (!locks_is_granted(i, event_entity_id(event_bytes(e)))) return e;
+    }
+    return NULL;
+}
+
+static void why_entity(const struct instance *i, struct buffer *out)
+{
+    buffer_format(out, "entity %s state: ", i->state.has ? "with" : "without");
+    if (i->is_poisoned) {
+        buffer_format(out, "parked: %.*s; resume it when the cause is mended",
+                      (int)i->park_reason.len, (const char *)i->park_reason.ptr);
+    } else if (i->is_leased) {
+        buffer_format(out, "%u operations run on worker %u", i->lease_inbox_n, i->worker);
+    } else if (i->queue != NULL) {
+        buffer_format(out, "%u operations wait for a worker", entity_batch_n(i));
+    } else if (entity_batch_n(i) > 0) {
+        buffer_format(out, "its batch failed %u times and is tried again at %lld ms", i->failures,
+                      (long long)i->retry_at_ms);
+    } else {
+        buffer_format(out, "nothing to do");
+    }
+    if (i->lock != NULL) {
+        buffer_format(out, "; locked by %.*s, %u others wait", (int)i->lock_parent.len,
+                      (const char *)i->lock_parent.ptr, i->inbox.n);
+    }
+    if (i->delayed != NULL) {
+        buffer_format(out, "; %u signals wait for their time, the first at %lld ms", i->delayed_n,
+                      (long long)i->delayed->at_ms);
+    }
+}
+
 static void why_open(const struct instance *i, struct buffer *out)
 {
     const struct item *parked = parked_item(i);
@@ -36,12 +73,21 @@ static void why_open(const struct instance *i, struct buffer *out)
     uint32_t tasks = count_items(i, ITEM_TASK);
     uint32_t timers = count_items(i, ITEM_TIMER);
     uint32_t children = count_items(i, ITEM_CHILD);
-    if (tasks + timers + children == 0) {
+    uint32_t calls = count_items(i, ITEM_CALL);
+    const struct event *lock = open_lock(i);
+    if (lock != NULL) {
+        struct bytes section = event_entity_id(event_bytes(lock));
+        buffer_format(out, "waits for the locks of critical section %.*s", (int)section.len,
+                      (const char *)section.ptr);
+        return;
+    }
+    if (tasks + timers + children + calls == 0) {
         buffer_format(out, "waits for an external event: nothing is under way");
         return;
     }
     buffer_format(out, "waits for %u activities, %u timers, %u sub-orchestrations", tasks, timers,
                   children);
+    if (calls > 0) buffer_format(out, ", %u entity calls", calls);
     int64_t wake_ms = instance_wake_ms(i);
     if (wake_ms != 0 && wake_ms != INT64_MAX)
         buffer_format(out, "; next timer at %lld ms", (long long)wake_ms);
@@ -69,6 +115,10 @@ bool core_why(const struct core *c, struct bytes key, struct buffer *out)
 {
     const struct instance *i = instance_find_live(c, key);
     if (i == NULL) return false;
+    if (i->is_entity) {
+        why_entity(i, out);
+        return true;
+    }
     buffer_format(out, "%s: ", orchestration_status_name(instance_status(i)));
     if (instance_is_terminal(i)) {
         buffer_format(out, "it has ended; %u messages were left unread", i->inbox.n);

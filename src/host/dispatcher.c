@@ -36,8 +36,8 @@ bool queue_key_read(struct bytes key, enum work_kind *kind, struct bytes *hub, s
     *hub = reader_bytes(&r);
     *name = reader_bytes(&r);
     *version = reader_bytes(&r);
-    *kind = kind_byte == WORK_TURN ? WORK_TURN : WORK_TASK;
-    return reader_is_done(&r) && kind_byte <= WORK_TASK;
+    *kind = (enum work_kind)kind_byte;
+    return reader_is_done(&r) && kind_byte < WORK_KINDS_N;
 }
 
 void dispatcher_init(struct dispatcher *d, struct mem *mem, uint32_t partitions_n,
@@ -47,7 +47,7 @@ void dispatcher_init(struct dispatcher *d, struct mem *mem, uint32_t partitions_
     *d = (struct dispatcher){.mem = mem, .partitions_n = partitions_n};
     list_init(&d->workers);
     list_init(&d->empty);
-    for (int kind = 0; kind < 2; kind++) {
+    for (int kind = 0; kind < WORK_KINDS_N; kind++) {
         list_init(&d->hungry[kind]);
         list_init(&d->offered[kind]);
         list_init(&d->starved[kind]);
@@ -74,7 +74,7 @@ static void queues_free(struct dispatcher *d, struct list *queues)
 void dispatcher_release(struct dispatcher *d)
 {
     queues_free(d, &d->empty);
-    for (int kind = 0; kind < 2; kind++) {
+    for (int kind = 0; kind < WORK_KINDS_N; kind++) {
         queues_free(d, &d->offered[kind]);
         queues_free(d, &d->starved[kind]);
         queues_free(d, &d->unserved[kind]);
@@ -97,17 +97,27 @@ static bool has_version(const struct worker_filter *filter, struct bytes version
     return false;
 }
 
+static const struct worker_filter *filters_of(const struct worker *w, enum work_kind kind,
+                                              size_t *n)
+{
+    switch (kind) {
+    case WORK_TURN: *n = w->turn_filters_n; return w->turn_filters;
+    case WORK_TASK: *n = w->task_filters_n; return w->task_filters;
+    case WORK_ENTITY: *n = w->entity_filters_n; return w->entity_filters;
+    }
+    unreachable("no such work");
+}
+
 static bool fits(const struct worker *w, const struct work_queue_ready *q)
 {
     if (!bytes_equal(w->hub, q->hub)) return false;
     if (!w->has_filters) return true;
 
-    const struct worker_filter *filters = q->kind == WORK_TURN ? w->turn_filters : w->task_filters;
-    size_t n = q->kind == WORK_TURN ? w->turn_filters_n : w->task_filters_n;
+    size_t n = 0;
+    const struct worker_filter *filters = filters_of(w, q->kind, &n);
     for (size_t i = 0; i < n; i++) {
-        if (bytes_equal(filters[i].name, q->name) && has_version(&filters[i], q->version)) {
-            return true;
-        }
+        if (!bytes_equal(filters[i].name, q->name)) continue;
+        if (q->kind == WORK_ENTITY || has_version(&filters[i], q->version)) return true;
     }
     return false;
 }
@@ -202,7 +212,12 @@ static void offer_again(struct dispatcher *d, struct list *aside, const struct w
 
 static uint32_t *credit_of(struct worker *w, enum work_kind kind)
 {
-    return kind == WORK_TURN ? &w->turns_credit : &w->tasks_credit;
+    switch (kind) {
+    case WORK_TURN: return &w->turns_credit;
+    case WORK_TASK: return &w->tasks_credit;
+    case WORK_ENTITY: return &w->entities_credit;
+    }
+    unreachable("no such work");
 }
 
 static void add_credit(struct dispatcher *d, struct worker *w, enum work_kind kind, uint32_t more)
@@ -227,7 +242,7 @@ enum status dispatcher_attach(struct dispatcher *d, struct worker *worker)
     list_push_back(&d->workers, &worker->node);
     worker->by_id = (struct map_node){.key = bytes_make(&worker->id, sizeof worker->id)};
     map_insert(&d->workers_map, &worker->by_id);
-    for (int kind = WORK_TURN; kind <= WORK_TASK; kind++) {
+    for (int kind = 0; kind < WORK_KINDS_N; kind++) {
         list_node_init(&worker->hungry[kind]);
         offer_again(d, &d->unserved[kind], worker);
         add_credit(d, worker, (enum work_kind)kind, 0);
@@ -243,18 +258,19 @@ enum status dispatcher_detach(struct dispatcher *d, struct worker *worker)
     if (d->found == worker) d->found = NULL;
     list_remove(&worker->node);
     map_remove(&d->workers_map, &worker->by_id);
-    for (int kind = WORK_TURN; kind <= WORK_TASK; kind++) {
+    for (int kind = 0; kind < WORK_KINDS_N; kind++) {
         if (list_is_linked(&worker->hungry[kind])) list_remove(&worker->hungry[kind]);
     }
     return OK;
 }
 
 enum status dispatcher_credit(struct dispatcher *d, struct worker *worker, uint32_t turns,
-                              uint32_t tasks)
+                              uint32_t tasks, uint32_t entities)
 {
     if (!worker->is_attached) return E_NOT_FOUND;
     add_credit(d, worker, WORK_TURN, turns);
     add_credit(d, worker, WORK_TASK, tasks);
+    add_credit(d, worker, WORK_ENTITY, entities);
     return OK;
 }
 
@@ -298,7 +314,8 @@ static bool next_of_kind(struct dispatcher *d, enum work_kind kind, struct dispa
 
 bool dispatcher_next(struct dispatcher *d, struct dispatch *out)
 {
-    return next_of_kind(d, WORK_TURN, out) || next_of_kind(d, WORK_TASK, out);
+    return next_of_kind(d, WORK_TURN, out) || next_of_kind(d, WORK_ENTITY, out) ||
+           next_of_kind(d, WORK_TASK, out);
 }
 
 static void charge(struct dispatcher *d, struct worker *w, enum work_kind kind)

@@ -25,7 +25,8 @@
 struct worker;
 
 /* On the host's thread, after the work is durable; everything in work is borrowed during the call.
- * The worker answers with a request TURN_DONE, TASK_DONE or ABANDON that carries work->ref. */
+ * The worker answers with a request TURN_DONE, TASK_DONE, ENTITY_DONE or ABANDON that carries
+ * work->ref. */
 typedef void worker_deliver_fn(struct worker *worker, const struct effect_work *work);
 
 /* One name, and the versions of it; versions_n 0 = any. */
@@ -60,8 +61,8 @@ struct worker {
     uint32_t entities_credit;
 
     /* The dispatcher's; zeroed by the owner before the first ATTACH. */
-    struct list node;      /* in workers */
-    struct list hungry[2]; /* in hungry, by work_kind, while it has credit */
+    struct list node;                 /* in workers */
+    struct list hungry[WORK_KINDS_N]; /* in hungry, by work_kind, while it has credit */
     struct map_node by_id;
     uint32_t id; /* never 0; unique while the process lives; shown as LockedBy */
     bool is_attached;
@@ -75,11 +76,11 @@ struct dispatcher {
     struct list workers;    /* attached, oldest first */
     struct map workers_map; /* by id */
     struct worker *found;   /* the last one that was looked for: mostly it is the next one too */
-    struct list hungry[2];  /* workers with credit, by work_kind, next one first */
-    struct map queues;      /* by queue key */
-    struct list offered[2]; /* queues, by work_kind, next one first */
-    struct list starved[2];
-    struct list unserved[2];
+    struct list hungry[WORK_KINDS_N];  /* workers with credit, by work_kind, next one first */
+    struct map queues;                 /* by queue key */
+    struct list offered[WORK_KINDS_N]; /* queues, by work_kind, next one first */
+    struct list starved[WORK_KINDS_N];
+    struct list unserved[WORK_KINDS_N];
     struct list empty;
 };
 
@@ -103,7 +104,7 @@ enum status dispatcher_attach(struct dispatcher *d, struct worker *worker);
 /* E_NOT_FOUND: it is not attached. */
 enum status dispatcher_detach(struct dispatcher *d, struct worker *worker);
 enum status dispatcher_credit(struct dispatcher *d, struct worker *worker, uint32_t turns,
-                              uint32_t tasks);
+                              uint32_t tasks, uint32_t entities);
 /* Attached. */
 size_t dispatcher_workers_n(const struct dispatcher *d);
 /* NULL when it is gone. */

@@ -57,7 +57,7 @@ static int compare(const struct instance_view *a, const struct instance_view *b,
  * have. */
 static struct part *next_part(struct gather *g, const size_t *taken)
 {
-    bool by_completion = g->request->query.by_completion;
+    bool by_completion = g->request->query.by_completion && !g->request->query.entities;
     struct part *first = NULL;
 
     for (uint32_t i = 0; i < g->parts_n; i++) {

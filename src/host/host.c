@@ -345,6 +345,7 @@ static void add_gauges(struct core_gauges *sum, const struct core_gauges *one)
 {
     sum->pending += one->pending;
     sum->running += one->running;
+    sum->entities += one->entities;
     sum->suspended += one->suspended;
     sum->ended += one->ended;
     sum->purged += one->purged;

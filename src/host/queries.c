@@ -79,7 +79,7 @@ static void query_open(struct query *q, struct request *request)
         .hub = wanted->hub,
         .status_mask = wanted->status_mask,
         .terminal_only = wanted->terminal_only,
-        .by_completion = wanted->by_completion,
+        .by_completion = wanted->by_completion && !wanted->entities,
         .from_ms = wanted->from_ms,
         .to_ms = wanted->to_ms,
         .id_prefix = wanted->id_prefix,
@@ -90,7 +90,10 @@ static void query_open(struct query *q, struct request *request)
         .after_ms = wanted->after_ms,
         .after_id = wanted->after_id,
         .limit = q->limit + 1, /* one more tells whether there is a next page */
-        .want_snapshot = !wanted->want_keys,
+        .entities = wanted->entities,
+        .want_transient = wanted->want_transient,
+        /* of an entity the row alone says too little */
+        .want_snapshot = !wanted->want_keys || wanted->entities,
     };
 }
 

@@ -142,7 +142,7 @@ static enum status prepare(struct recovery *r, uint32_t index, const struct reco
     enum status status = look_up(r, record->key, &known);
     if (status != OK) return status;
     if (!known->is_there) {
-        *is_skipped = record->kind != RECORD_CREATED;
+        *is_skipped = record->kind != RECORD_CREATED && record->kind != RECORD_ENTITY_CREATED;
         return OK;
     }
     *is_skipped = record->seq <= known->version;

@@ -76,8 +76,8 @@ struct request_query {
      * execution id of an archived one, and its times in whole milliseconds. */
     bool want_keys;
     /* Entities instead of orchestrations (never both). id_prefix is then "@name@..." or "@";
-     * from_ms and to_ms are of the last change; status_mask, terminal_only, by_completion, name,
-     * tag and error_part say nothing. */
+     * from_ms and to_ms are of the last change, the order and after_ms of the creation, which a
+     * view has; status_mask, terminal_only, by_completion, name, tag and error_part say nothing. */
     bool entities;
     bool want_transient; /* entities: those without state too */
 };
@@ -110,7 +110,8 @@ struct request {
             bool is_forced; /* PURGE: also one that has not finished, or an entity */
             int32_t task_id;
         } client;
-        struct input_signal signal;           /* SIGNAL; its key is ignored */
+        struct input_signal signal; /* SIGNAL; its key is ignored. The request's own must have the
+                                       entity's name in lower case: see entity_id_lower() */
         struct input_worker_done worker_done; /* TURN_DONE, TASK_DONE, ENTITY_DONE */
         struct {                              /* ABANDON, RENEW */
             struct work_ref ref;

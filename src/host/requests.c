@@ -43,13 +43,16 @@ static void answer_now(struct host *h, struct request *request, enum status stat
  * True when it was refused. */
 static bool refuse_growth(struct host *h, struct request *request)
 {
-    if (request->kind != REQUEST_START && request->kind != REQUEST_RAISE) return false;
+    if (request->kind != REQUEST_START && request->kind != REQUEST_RAISE &&
+        request->kind != REQUEST_SIGNAL) {
+        return false;
+    }
     if (h->is_disk_full || !h->has_spare) {
         request_refuse(h, request, E_NOSPACE,
                        "the disk is full: free space, or purge finished instances, then try again");
         return true;
     }
-    if (request->kind != REQUEST_START) return false;
+    if (request->kind == REQUEST_RAISE) return false;
     if (archiver_lag(h) > h->options.archive_lag_max) {
         request_refuse(h, request, E_LIMIT,
                        "the archive is too far behind (archive_lag_max): try again later");
@@ -106,9 +109,15 @@ static void input_of(const struct request *request, struct input *in)
         in->kind = INPUT_CLIENT_START;
         in->start = request->start;
         in->start.key = request->key;
-    } else if (request->kind == REQUEST_TURN_DONE || request->kind == REQUEST_TASK_DONE) {
-        in->kind =
-            request->kind == REQUEST_TURN_DONE ? INPUT_WORKER_TURN_DONE : INPUT_WORKER_TASK_DONE;
+    } else if (request->kind == REQUEST_SIGNAL) {
+        in->kind = INPUT_CLIENT_SIGNAL;
+        in->signal = request->signal;
+        in->signal.key = request->key;
+    } else if (request->kind == REQUEST_TURN_DONE || request->kind == REQUEST_TASK_DONE ||
+               request->kind == REQUEST_ENTITY_DONE) {
+        in->kind = request->kind == REQUEST_TURN_DONE   ? INPUT_WORKER_TURN_DONE
+                   : request->kind == REQUEST_TASK_DONE ? INPUT_WORKER_TASK_DONE
+                                                        : INPUT_WORKER_ENTITY_DONE;
         in->done = request->worker_done;
         in->done.key = request->key;
     } else if (request->kind == REQUEST_ABANDON || request->kind == REQUEST_RENEW) {
@@ -319,8 +328,8 @@ static void run_worker(struct host *h, struct request *request)
     } else if (request->kind == REQUEST_WORKER_DETACH) {
         status = dispatcher_detach(&h->dispatcher, worker);
     } else {
-        status =
-            dispatcher_credit(&h->dispatcher, worker, request->worker.turns, request->worker.tasks);
+        status = dispatcher_credit(&h->dispatcher, worker, request->worker.turns,
+                                   request->worker.tasks, request->worker.entities);
     }
     answer_now(h, request, status);
 }
@@ -365,8 +374,10 @@ void request_run(struct host *h, struct request *request)
     case REQUEST_REWIND:
     case REQUEST_RESTART:
     case REQUEST_RESUBMIT:
+    case REQUEST_SIGNAL:
     case REQUEST_TURN_DONE:
     case REQUEST_TASK_DONE:
+    case REQUEST_ENTITY_DONE:
     case REQUEST_ABANDON:
     case REQUEST_RENEW:
         if (find_index(h, request, &index)) run_step(h, request, index);
@@ -386,8 +397,6 @@ void request_run(struct host *h, struct request *request)
     case REQUEST_ACK: run_message(h, request); return;
     case REQUEST_QUERY: queries_add(h, request); return;
     case REQUEST_PURGE_WHERE: run_purge_where(h, request); return;
-    case REQUEST_SIGNAL:
-    case REQUEST_ENTITY_DONE: request_refuse(h, request, E_UNSUPPORTED, "not there yet"); return;
     case REQUEST_WORKER_ATTACH:
     case REQUEST_WORKER_CREDIT:
     case REQUEST_WORKER_DETACH: run_worker(h, request); return;

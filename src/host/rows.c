@@ -129,13 +129,22 @@ static bool copy_bytes(struct bytes *value, struct arena *arena)
     return value->len == len;
 }
 
+_Static_assert(ARCHIVE_STATUS_TRANSIENT == STATUS_PENDING, "what the archive looks for");
+
+/* An entity has none of its own: here it says whether there is a state. */
+static enum orchestration_status row_status(const struct instance_view *view)
+{
+    if (!view->is_entity) return view->status;
+    return view->entity_state.has ? STATUS_RUNNING : STATUS_PENDING;
+}
+
 enum status row_of_view(const struct instance_view *view, uint32_t partition, struct arena *arena,
                         struct archive_row *out)
 {
     struct archive_row row = {
         .partition = partition,
         .version = view->seq,
-        .status = (int32_t)view->status,
+        .status = (int32_t)row_status(view),
         .is_terminal = view->is_terminal,
         .error = error_text(view),
         .created_ms = ms_of(view->created_ns),
@@ -186,13 +195,15 @@ enum status view_copy(const struct instance_view *view, bool with_payloads, stru
         copy.input = MAYBE_NONE;
         copy.output = MAYBE_NONE;
         copy.custom_status = MAYBE_NONE;
+        copy.entity_state.value = BYTES_NONE; /* but whether it has one stays */
     }
-    bool is_done = copy_bytes(&copy.key, arena) && copy_bytes(&copy.name, arena) &&
-                   copy_bytes(&copy.version.value, arena) && copy_bytes(&copy.input.value, arena) &&
-                   copy_bytes(&copy.output.value, arena) &&
-                   copy_bytes(&copy.failure.value, arena) &&
-                   copy_bytes(&copy.custom_status.value, arena) &&
-                   copy_bytes(&copy.parent_id, arena) && copy_bytes(&copy.tags, arena);
+    bool is_done =
+        copy_bytes(&copy.key, arena) && copy_bytes(&copy.name, arena) &&
+        copy_bytes(&copy.version.value, arena) && copy_bytes(&copy.input.value, arena) &&
+        copy_bytes(&copy.output.value, arena) && copy_bytes(&copy.failure.value, arena) &&
+        copy_bytes(&copy.custom_status.value, arena) &&
+        copy_bytes(&copy.entity_state.value, arena) && copy_bytes(&copy.locked_by, arena) &&
+        copy_bytes(&copy.parent_id, arena) && copy_bytes(&copy.tags, arena);
     if (!is_done) return E_NOMEM;
     *out = copy;
     return OK;
@@ -213,9 +224,22 @@ static bool is_after(const struct instance_view *view, int64_t time_ms,
     return bytes_compare(key_id(view->key), query->after_id) > 0;
 }
 
+static bool entity_matches(const struct instance_view *view, const struct archive_query *query)
+{
+    int64_t updated_ms = ms_of(view->updated_ns);
+
+    if (!view->entity_state.has && !query->want_transient) return false;
+    if (updated_ms < query->from_ms) return false;
+    if (query->to_ms != 0 && updated_ms >= query->to_ms) return false;
+    if (!is_after(view, view_time_ms(view, false), query)) return false;
+    return bytes_start_with(key_id(view->key), query->id_prefix);
+}
+
 bool view_matches(const struct instance_view *view, const struct archive_query *query)
 {
     if (view->is_purged || !bytes_equal(key_hub(view->key), query->hub)) return false;
+    if (view->is_entity != query->entities) return false;
+    if (view->is_entity) return entity_matches(view, query);
     if ((query->terminal_only || query->by_completion) && !view->is_terminal) return false;
     if (query->status_mask != 0 && (query->status_mask >> view->status & 1) == 0) return false;
 

@@ -117,6 +117,7 @@ static void write_gauges(struct buffer *out, const struct core_gauges *g)
     labelled(out, "norn_engine_instances", "state", "suspended", g->suspended);
     labelled(out, "norn_engine_instances", "state", "ended", g->ended);
     labelled(out, "norn_engine_instances", "state", "purged", g->purged);
+    labelled(out, "norn_engine_instances", "state", "entity", g->entities);
     head(out, "norn_engine_work_ready", GAUGE, "Work that no worker has taken yet, by kind");
     labelled(out, "norn_engine_work_ready", "kind", "orchestration", g->ready[WORK_TURN]);
     labelled(out, "norn_engine_work_ready", "kind", "activity", g->ready[WORK_TASK]);

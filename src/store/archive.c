@@ -68,6 +68,7 @@ enum status archive_query(struct archive *a, const struct archive_query *query, 
 {
     assert(fn != NULL);
     assert(query->limit > 0);
+    assert(!query->entities || !query->by_completion); /* an entity never ends */
     return a->ops->query(a, query, fn, user);
 }
 

@@ -89,7 +89,14 @@ struct archive_query {
     struct bytes after_id;
     uint32_t limit;            /* > 0 */
     bool want_snapshot;
+    /* Only rows whose id begins with '@' (else: only the others), by (created_ms, id); from_ms and
+     * to_ms are then of updated_ms, and status_mask, terminal_only, by_completion, name, tag and
+     * error_part say nothing. */
+    bool entities;
+    bool want_transient;       /* entities: those of ARCHIVE_STATUS_TRANSIENT too */
 };
+/* Of an entity without state: PENDING. */
+#define ARCHIVE_STATUS_TRANSIENT 6
 
 /* row borrowed during the call; snapshot empty unless asked for. Anything but OK stops. A callback
  * must not call the archive. */

@@ -136,6 +136,12 @@ enum archive_column {
                             " AND i.completed_ms < ?3" READER_QUERY_FILTER                         \
                             " AND (?7 IS NULL OR i.completed_ms > ?2 OR i.id > ?7)"                \
                             " ORDER BY i.completed_ms, i.id")                                      \
+    X(READER_ENTITIES, "SELECT " ARCHIVE_COLUMNS " FROM instances AS i"                            \
+                       " INDEXED BY instances_entities WHERE i.hub = ?1 AND i.created_ms >= ?2"    \
+                       " AND i.id >= '@' AND i.id < 'A'"                                           \
+                       " AND i.updated_ms >= ?3 AND i.updated_ms < ?4 AND (?5 OR i.status <> 6)"   \
+                       " AND (?6 IS NULL OR i.created_ms > ?2 OR i.id > ?6)"                       \
+                       " ORDER BY i.created_ms, i.id")                                             \
     X(READER_DUE, "SELECT " ARCHIVE_COLUMNS " FROM instances AS i INDEXED BY instances_wake"       \
                   " WHERE i.wake_ms <= ?1 AND (i.wake_ms, i.hub, i.id) > (?2, ?3, ?4)"             \
                   " ORDER BY i.wake_ms, i.hub, i.id LIMIT ?5")                                     \

@@ -179,7 +179,10 @@ static bool has_tag(struct bytes tags, struct bytes tag)
 
 static bool is_wanted(const struct archive_query *query, const struct archive_row *row)
 {
-    if (!bytes_start_with(row->id, query->id_prefix)) return false;
+    bool is_entity = row->id.ptr[0] == '@';
+
+    if (is_entity != query->entities || !bytes_start_with(row->id, query->id_prefix)) return false;
+    if (is_entity) return true;
     if (query->tag.len > 0 && !has_tag(row->tags, query->tag)) return false;
     return contains(row->error, query->error_part);
 }
@@ -189,9 +192,20 @@ static bool is_in_order(const struct archive_query *query, const struct archive_
 {
     int64_t at_ms = query->by_completion ? row->completed_ms : row->created_ms;
 
-    if (at_ms < query->from_ms) return false;
+    if (!query->entities && at_ms < query->from_ms) return false;
     if (!query->has_after || at_ms > query->after_ms) return true;
     return at_ms == query->after_ms && bytes_compare(row->id, query->after_id) > 0;
+}
+
+static void bind_entities(struct db *db, const struct archive_query *query)
+{
+    assert(query->limit > 0);
+    db_bind_text(db, READER_ENTITIES, 1, query->hub);
+    db_bind_integer(db, READER_ENTITIES, 2, query->has_after ? query->after_ms : INT64_MIN);
+    db_bind_integer(db, READER_ENTITIES, 3, query->from_ms);
+    db_bind_integer(db, READER_ENTITIES, 4, query->to_ms == 0 ? INT64_MAX : query->to_ms);
+    db_bind_integer(db, READER_ENTITIES, 5, query->want_transient);
+    if (query->has_after) db_bind_text(db, READER_ENTITIES, 6, query->after_id);
 }
 
 static void bind_query(struct db *db, int statement, const struct archive_query *query)
@@ -215,14 +229,19 @@ enum status archive_sqlite_query(struct archive *a, const struct archive_query *
 {
     struct archive_sqlite *s = archive_sqlite_of(a);
     struct archive_reader *r = &s->reader;
-    int statement = query->by_completion ? READER_BY_COMPLETION : READER_BY_CREATION;
+    int statement = query->entities        ? READER_ENTITIES
+                    : query->by_completion ? READER_BY_COMPLETION
+                                           : READER_BY_CREATION;
     uint32_t given_n = 0;
     enum db_row found;
     enum status status;
 
     assert(fn != NULL);
     reading_begin(s);
-    bind_query(&r->db, statement, query);
+    if (query->entities)
+        bind_entities(&r->db, query);
+    else
+        bind_query(&r->db, statement, query);
     while ((status = db_step(&r->db, statement, &found)) == OK && found == DB_ROW) {
         struct archive_row row;
         status = row_at(r, statement, &row);

@@ -45,6 +45,12 @@ static const char instances_sql[] =
     "CREATE TABLE keys_recent (hash INTEGER NOT NULL, seq INTEGER NOT NULL,"
     " PRIMARY KEY (hash, seq)) STRICT, WITHOUT ROWID;";
 
+/* Added later: a directory that has none gets it when it is opened, and an older program keeps it
+ * in step without knowing. The condition is what the reader's statement says, word for word. */
+static const char entities_sql[] =
+    "CREATE INDEX IF NOT EXISTS instances_entities ON instances (hub, created_ms)"
+    " WHERE id >= '@' AND id < 'A';";
+
 #define ISO_TIME "strftime('%Y-%m-%dT%H:%M:%fZ', "
 #define FROM_MS " / 1000.0, 'unixepoch')"
 
@@ -61,7 +67,8 @@ static const char view_sql[] =
     " CASE WHEN i.wake_ms > 0 THEN " ISO_TIME "i.wake_ms" FROM_MS " END AS wakes,"
     " i.parent_id, i.tags, i.error, i.blob_length AS snapshot_bytes,"
     " i.partition, i.version, i.created_ms, i.completed_ms, i.seq"
-    " FROM instances AS i LEFT JOIN statuses AS s ON s.status = i.status;";
+    " FROM instances AS i LEFT JOIN statuses AS s ON s.status = i.status"
+    " WHERE NOT (i.id >= '@' AND i.id < 'A');";
 
 #define META_COUNT_SQL "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'meta'"
 
@@ -118,11 +125,15 @@ enum status archive_schema_create(struct db *db)
     assert(db->connection != NULL);
     enum status status = format_of(db, &format);
     /* Asked again: what is rolled back when a writer opens it may bring tables to light. */
-    if (status == OK) return expect_format(db, format);
+    if (status == OK) {
+        status = expect_format(db, format);
+        return status == OK ? db_execute(db, entities_sql) : status;
+    }
     if (status != E_NOT_FOUND) return status;
     status = db_execute(db, "BEGIN IMMEDIATE");
     if (status == OK) status = db_execute(db, meta_sql);
     if (status == OK) status = db_execute(db, instances_sql);
+    if (status == OK) status = db_execute(db, entities_sql);
     if (status == OK) status = db_execute(db, view_sql);
     if (status == OK) status = db_execute(db, "COMMIT");
     assert(status != OK || sqlite3_get_autocommit(db->connection));

@@ -597,11 +597,21 @@ static bool is_after(const struct archive_query *query, const struct archive_row
     return bytes_compare(row->id, query->after_id) > 0;
 }
 
+static bool entity_matches(const struct archive_query *query, const struct archive_row *row)
+{
+    if (!query->want_transient && row->status == ARCHIVE_STATUS_TRANSIENT) return false;
+    if (row->updated_ms < query->from_ms) return false;
+    if (query->to_ms != 0 && row->updated_ms >= query->to_ms) return false;
+    return bytes_start_with(row->id, query->id_prefix) && is_after(query, row);
+}
+
 static bool matches(const struct archive_query *query, const struct archive_row *row)
 {
     assert(row->status >= 0);
     assert(row->status < 32); /* for the shift below */
     if (!bytes_equal(row->hub, query->hub)) return false;
+    if ((row->id.ptr[0] == '@') != query->entities) return false;
+    if (query->entities) return entity_matches(query, row);
     if ((query->terminal_only || query->by_completion) && !row->is_terminal) return false;
     if (query->status_mask != 0 && (query->status_mask >> row->status & 1) == 0) return false;
     int64_t time_ms = ordering_time(query, row);

@@ -175,6 +175,11 @@ static void expect_same_view(const struct instance_view *a, const struct instanc
     assert(a->scheduled_ms == b->scheduled_ms);
     assert(a->history_n == b->history_n);
     assert(a->inbox_n == b->inbox_n);
+    assert(a->is_entity == b->is_entity);
+    assert(a->entity_state.has == b->entity_state.has);
+    assert(bytes_equal(a->entity_state.value, b->entity_state.value));
+    assert(bytes_equal(a->locked_by, b->locked_by));
+    assert(a->backlog_n == b->backlog_n);
 }
 
 struct round_trip {
@@ -266,6 +271,7 @@ static const struct effect_work *keep_work(struct kit *k, const struct effect_wo
     copy->fresh = keep(k, work->fresh);
     copy->trace.value = keep(k, work->trace.value);
     copy->scheduled = keep(k, work->scheduled);
+    copy->state.value = keep(k, work->state.value);
     return copy;
 }
 
@@ -388,7 +394,7 @@ enum status kit_step(struct kit *k, uint32_t p, struct input *in)
     return k->has_reply ? k->status : OK;
 }
 
-static enum status step_for(struct kit *k, struct bytes key, struct input *in)
+enum status kit_step_for(struct kit *k, struct bytes key, struct input *in)
 {
     in->request = 1;
     enum status status = kit_step(k, kit_partition_of(k, key), in);
@@ -408,7 +414,7 @@ struct maybe maybe_text(const char *text)
 enum status kit_start_with(struct kit *k, struct input_start start)
 {
     struct input in = {.kind = INPUT_CLIENT_START, .start = start};
-    return step_for(k, start.key, &in);
+    return kit_step_for(k, start.key, &in);
 }
 
 enum status kit_start(struct kit *k, const char *key, const char *name, const char *input)
@@ -423,7 +429,7 @@ static enum status control(struct kit *k, enum input_kind kind, const char *key,
     struct input in = {.kind = kind};
     in.client.key = bytes_of_text(key);
     in.client.data = maybe_text(data);
-    return step_for(k, in.client.key, &in);
+    return kit_step_for(k, in.client.key, &in);
 }
 
 enum status kit_raise(struct kit *k, const char *key, const char *name, const char *data)
@@ -432,7 +438,7 @@ enum status kit_raise(struct kit *k, const char *key, const char *name, const ch
     in.client.key = bytes_of_text(key);
     in.client.name = bytes_of_text(name);
     in.client.data = maybe_text(data);
-    return step_for(k, in.client.key, &in);
+    return kit_step_for(k, in.client.key, &in);
 }
 
 enum status kit_terminate(struct kit *k, const char *key, const char *output, bool recurse)
@@ -441,7 +447,7 @@ enum status kit_terminate(struct kit *k, const char *key, const char *output, bo
     in.client.key = bytes_of_text(key);
     in.client.data = maybe_text(output);
     in.client.recurse = recurse;
-    return step_for(k, in.client.key, &in);
+    return kit_step_for(k, in.client.key, &in);
 }
 
 enum status kit_suspend(struct kit *k, const char *key, const char *reason)
@@ -474,7 +480,7 @@ enum status kit_purge_forced(struct kit *k, const char *key)
     struct input in = {.kind = INPUT_CLIENT_PURGE};
     in.client.key = bytes_of_text(key);
     in.client.is_forced = true;
-    return step_for(k, in.client.key, &in);
+    return kit_step_for(k, in.client.key, &in);
 }
 
 enum status kit_resubmit(struct kit *k, const char *key, int32_t task_id)
@@ -482,7 +488,7 @@ enum status kit_resubmit(struct kit *k, const char *key, int32_t task_id)
     struct input in = {.kind = INPUT_CLIENT_RESUBMIT};
     in.client.key = bytes_of_text(key);
     in.client.task_id = task_id;
-    return step_for(k, in.client.key, &in);
+    return kit_step_for(k, in.client.key, &in);
 }
 
 /* ---- workers ---- */
@@ -496,7 +502,7 @@ static bool is_of_name(struct bytes queue, const char *name)
 }
 
 /* READY announces one piece of work, which may be gone when it is asked for. */
-static const struct effect_work *take(struct kit *k, enum work_kind kind, const char *name)
+const struct effect_work *kit_take(struct kit *k, enum work_kind kind, const char *name)
 {
     struct kit_ready **at = &k->ready;
     while (*at != NULL) {
@@ -519,12 +525,12 @@ static const struct effect_work *take(struct kit *k, enum work_kind kind, const 
 
 const struct effect_work *kit_take_turn(struct kit *k, const char *name)
 {
-    return take(k, WORK_TURN, name);
+    return kit_take(k, WORK_TURN, name);
 }
 
 const struct effect_work *kit_take_task(struct kit *k, const char *name)
 {
-    return take(k, WORK_TASK, name);
+    return kit_take(k, WORK_TASK, name);
 }
 
 const struct effect_work *kit_must(const struct effect_work *work)
@@ -540,7 +546,7 @@ enum status kit_answer_with(struct kit *k, const struct effect_work *work,
     in.done.has_ref = true;
     in.done.ref = work->ref;
     in.done.answer = answer;
-    return step_for(k, work->ref.key, &in);
+    return kit_step_for(k, work->ref.key, &in);
 }
 
 static struct orchestrator_answer answer_of(struct kit *k, const struct action *actions, uint32_t n)
@@ -566,7 +572,7 @@ enum status kit_answer_plain(struct kit *k, const char *key, const struct action
     struct input in = {.kind = INPUT_WORKER_TURN_DONE};
     in.done.key = bytes_of_text(key);
     in.done.answer = &answer;
-    return step_for(k, in.done.key, &in);
+    return kit_step_for(k, in.done.key, &in);
 }
 
 enum status kit_task_done(struct kit *k, const struct effect_work *work, const char *result)
@@ -575,7 +581,7 @@ enum status kit_task_done(struct kit *k, const struct effect_work *work, const c
     in.done.has_ref = true;
     in.done.ref = work->ref;
     in.done.result = maybe_text(result);
-    return step_for(k, work->ref.key, &in);
+    return kit_step_for(k, work->ref.key, &in);
 }
 
 enum status kit_task_failed(struct kit *k, const struct effect_work *work, const char *message,
@@ -588,7 +594,7 @@ enum status kit_task_failed(struct kit *k, const struct effect_work *work, const
     in.done.has_ref = true;
     in.done.ref = work->ref;
     in.done.failure = maybe_some(buffer_view(&failure));
-    enum status status = step_for(k, work->ref.key, &in);
+    enum status status = kit_step_for(k, work->ref.key, &in);
     buffer_release(&failure);
     return status;
 }
@@ -599,7 +605,7 @@ enum status kit_task_done_plain(struct kit *k, const char *key, int32_t task_id,
     in.done.key = bytes_of_text(key);
     in.done.task_id = task_id;
     in.done.result = maybe_text(result);
-    return step_for(k, in.done.key, &in);
+    return kit_step_for(k, in.done.key, &in);
 }
 
 enum status kit_abandon(struct kit *k, const struct effect_work *work, const char *reason)
@@ -608,7 +614,7 @@ enum status kit_abandon(struct kit *k, const struct effect_work *work, const cha
     in.lease.ref = work->ref;
     in.lease.is_lost = reason == NULL;
     in.lease.reason = maybe_text(reason).value;
-    return step_for(k, work->ref.key, &in);
+    return kit_step_for(k, work->ref.key, &in);
 }
 
 enum status kit_return(struct kit *k, const struct effect_work *work)
@@ -616,7 +622,7 @@ enum status kit_return(struct kit *k, const struct effect_work *work)
     struct input in = {.kind = INPUT_WORKER_ABANDON};
     in.lease.ref = work->ref;
     in.lease.is_unsent = true;
-    return step_for(k, work->ref.key, &in);
+    return kit_step_for(k, work->ref.key, &in);
 }
 
 enum status kit_park(struct kit *k, const struct effect_work *work, const char *reason)
@@ -625,7 +631,7 @@ enum status kit_park(struct kit *k, const struct effect_work *work, const char *
     in.lease.ref = work->ref;
     in.lease.is_parked = true;
     in.lease.reason = bytes_of_text(reason);
-    return step_for(k, work->ref.key, &in);
+    return kit_step_for(k, work->ref.key, &in);
 }
 
 enum status kit_renew(struct kit *k, const struct effect_work *work, int64_t extend_ms)
@@ -633,7 +639,7 @@ enum status kit_renew(struct kit *k, const struct effect_work *work, int64_t ext
     struct input in = {.kind = INPUT_WORKER_RENEW};
     in.lease.ref = work->ref;
     in.lease.extend_ms = extend_ms;
-    return step_for(k, work->ref.key, &in);
+    return kit_step_for(k, work->ref.key, &in);
 }
 
 /* ---- actions ---- */

@@ -107,6 +107,9 @@ uint32_t kit_partition_of(const struct kit *k, struct bytes key);
 /* Any input; time, number and randomness are filled in. Effects are kept as above. */
 enum status kit_step(struct kit *k, uint32_t partition, struct input *in);
 
+/* The same in the partition of this instance, with a reply; the parcels are delivered. */
+enum status kit_step_for(struct kit *k, struct bytes key, struct input *in);
+
 /* ---- clients: the status of the reply; k->text has its words ---- */
 
 /* input NULL: absent. */
@@ -125,6 +128,7 @@ enum status kit_resubmit(struct kit *k, const char *key, int32_t task_id);
 /* ---- workers ---- */
 
 /* The next work that was announced for this name; NULL when there is none. */
+const struct effect_work *kit_take(struct kit *k, enum work_kind kind, const char *name);
 const struct effect_work *kit_take_turn(struct kit *k, const char *name);
 const struct effect_work *kit_take_task(struct kit *k, const char *name);
 enum status kit_answer(struct kit *k, const struct effect_work *work, const struct action *actions,

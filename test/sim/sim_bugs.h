@@ -24,6 +24,11 @@
     X(ladder_off_by_one, "the Supervisor tries once too often")                                    \
     X(suspended_goes_on, "a suspended instance is given turns")                                    \
     X(lost_sleeper, "the archive does not know when a sleeping instance must wake")                \
-    X(no_filter, "what is archived is not noted in the filter of what the archive may have")
+    X(no_filter, "what is archived is not noted in the filter of what the archive may have")       \
+    X(skip_batch_check, "the answer to an earlier batch of an entity is taken")                    \
+    X(repeat_operation, "the last operation of a batch stays in the entity's queue")               \
+    X(keep_locks, "the end of an execution does not release its locks")                            \
+    X(keep_late_grant, "a lock that is granted to an ended execution is not given back")           \
+    X(ignore_lock, "a locked entity is given everybody's operations")
 
 #endif

@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "host/request.h"
 #include "test/sim/sim_client.h"
+#include "test/sim/sim_entity.h"
 #include "test/sim/sim_node.h"
 #include "test/sim/sim_programs.h"
 
@@ -79,6 +80,8 @@ struct reading {
     struct event_started started;
     enum event_kind begun[IDS_MAX];
     bool ended[IDS_MAX];
+    uint64_t called[IDS_MAX]; /* request ids of calls, as hashes; 0 once it was answered */
+    uint32_t called_n;
     int64_t fire_at_ms[IDS_MAX];
 };
 
@@ -139,6 +142,24 @@ static void read_ended(struct reading *r, const struct event_head *head, enum ev
     }
 }
 
+/* S33: the answer to a call stands behind it, and once. */
+static void read_call(struct reading *r, struct bytes event)
+{
+    if (r->called_n < IDS_MAX) r->called[r->called_n++] = bytes_hash(event_entity_id(event));
+}
+
+static void read_call_answer(struct reading *r, struct bytes event)
+{
+    uint64_t hash = bytes_hash(event_entity_id(event));
+
+    for (uint32_t i = 0; i < r->called_n; i++) {
+        if (r->called[i] != hash) continue;
+        r->called[i] = 0;
+        return;
+    }
+    history_fail(r, "S33 call", "the answer to no open call");
+}
+
 static void read_turn(struct reading *r, const struct event_head *head)
 {
     if (head->time_ns < r->turn_ns) history_fail(r, "S4 time", "a turn before the previous one");
@@ -178,6 +199,9 @@ static void read_event(struct reading *r, struct bytes event, struct arena *aren
     if (head.kind == EVENT_CHILD_COMPLETED || head.kind == EVENT_CHILD_FAILED) {
         read_ended(r, &head, EVENT_CHILD_CREATED, "S8 child");
     }
+    if (head.kind == EVENT_ENTITY_CALLED) read_call(r, event);
+    if (head.kind == EVENT_ENTITY_COMPLETED || head.kind == EVENT_ENTITY_FAILED)
+        read_call_answer(r, event);
     if (head.kind == EVENT_EXECUTION_SUSPENDED) r->is_suspended = true;
     if (head.kind == EVENT_EXECUTION_RESUMED) r->is_suspended = false;
     if (head.kind == EVENT_EXECUTION_COMPLETED) {
@@ -302,6 +326,13 @@ static bool changes_execution(enum record_kind kind)
            kind == RECORD_TURN_FAILED || kind == RECORD_PARKED || kind == RECORD_UNPARKED;
 }
 
+/* S22: an entity goes only when nothing of it is left. */
+static bool may_be_purged(const struct instance_view *before)
+{
+    if (!before->is_entity) return before->is_terminal;
+    return !before->entity_state.has && !entity_is_busy(before);
+}
+
 void check_record(struct world *w, const struct core *c, const struct record *record,
                   const struct instance_view *before)
 {
@@ -311,18 +342,23 @@ void check_record(struct world *w, const struct core *c, const struct record *re
         if (is_there && !before->is_terminal) record_fail(w, "S14 one", record, "one is running");
         return;
     }
+    if (record->kind == RECORD_ENTITY_CREATED) {
+        if (is_there) record_fail(w, "S14 one", record, "it is there");
+        return;
+    }
     if (!is_there) record_fail(w, "S22 purge", record, "there is no such instance");
     if (before->is_terminal && changes_execution(record->kind)) {
         record_fail(w, "S18 final", record, "it has ended");
     }
-    if (record->kind == RECORD_PURGED && !before->is_terminal) {
+    if (record->kind == RECORD_PURGED && !may_be_purged(before)) {
         record_fail(w, "S22 purge", record, "it has not ended");
     }
     if (record->kind == RECORD_PARKED) crowd_park(w->crowd, record->key, true);
     if (record->kind == RECORD_UNPARKED) crowd_park(w->crowd, record->key, false);
     if (record->kind == RECORD_TASK_TRIED) check_tried(w, c, record, before);
     if (record->kind == RECORD_LATE) return; /* late answers are kept, whatever they say */
-    if (has_zombie(record->event) || has_zombie(record->events)) {
+    if (has_zombie(record->event) || has_zombie(record->events) ||
+        has_zombie(record->custom_status.value)) {
         record_fail(w, "S12 stale", record, "the answer of a zombie");
     }
 }

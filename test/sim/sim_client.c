@@ -7,6 +7,7 @@
 
 #include "base/assert.h"
 #include "base/mem.h"
+#include "test/sim/sim_entity.h"
 #include "test/sim/sim_network.h"
 #include "test/sim/sim_node.h"
 #include "test/sim/sim_subject.h"
@@ -30,6 +31,7 @@ struct client {
     enum request_kind kind;
     struct subject *subject;
     struct raise *raise;
+    struct note *note;
     /* a scan */
     bool is_scanning;
     uint64_t scan;
@@ -190,6 +192,40 @@ static void send_resubmit(struct client *client, struct subject *s)
     s->controls_loose++;
     call->request.client.task_id = 1;
     client_send(client, call);
+}
+
+/* To an entity. False when enough have been sent. */
+static bool send_signal(struct client *client)
+{
+    struct world *w = client->w;
+    struct note *note = ledger_note(w->ledger, client->index, client->hub);
+    struct bytes hub = crowd_hub(client->hub);
+
+    if (note == NULL) return false;
+    uint64_t dice = rng_below(&w->rng, 100);
+    struct call *call = call_new(w, REQUEST_SIGNAL);
+    struct input_signal *signal = &call->request.signal;
+    struct arena *arena = &call->parcel->arena;
+    client->kind = REQUEST_SIGNAL;
+    client->subject = NULL;
+    client->note = note;
+    call->request.key = text_make(arena, "%.*s/@log@%u", (int)hub.len, (const char *)hub.ptr,
+                                  (unsigned)rng_below(&w->rng, LOGS_N));
+    signal->operation = dice < 80 ? BYTES_LITERAL("note") : BYTES_LITERAL("pass");
+    signal->input = maybe_some(text_make(arena, "%lld", (long long)note->value));
+    if (dice >= 60) {
+        struct env *env = &node_of_key(w, call->request.key)->env;
+        note->is_delayed = true;
+        signal->has_scheduled = dice % 2 == 0;
+        signal->scheduled_ms = env->ops->wall_ns(env) / NS_PER_MS +
+                               rng_between(&w->rng, -1000, dice % 4 == 0 ? 600000 : 5000);
+    }
+    if (dice >= 95) { /* to one that forgets it */
+        note->value = -note->value;
+        call->request.key = text_make(arena, "%.*s/@brief@0", (int)hub.len, (const char *)hub.ptr);
+    }
+    client_send(client, call);
+    return true;
 }
 
 /* ---- new subjects ---- */
@@ -395,6 +431,15 @@ static void on_raise_answer(struct raise *r, const struct answer *a)
     r->is_refused = !is_done && !is_loose(a);
 }
 
+static void on_signal_answer(struct note *note, const struct answer *a)
+{
+    bool is_done = a->outcome == OUTCOME_ANSWER && a->status == OK;
+
+    note->is_doubled = a->was_doubled;
+    note->is_acked = is_done && note->value > 0;
+    note->is_refused = !is_done && !is_loose(a);
+}
+
 static void on_control_answer(struct client *client, struct subject *s, const struct answer *a)
 {
     bool is_new_run = client->kind == REQUEST_REWIND || client->kind == REQUEST_RESTART;
@@ -416,6 +461,11 @@ static void on_answer(struct port *port, const struct answer *a)
 
     if (client->kind == REQUEST_QUERY) {
         on_scan_answer(client, a);
+        return;
+    }
+    if (client->kind == REQUEST_SIGNAL) {
+        on_signal_answer(client->note, a);
+        client_think(client);
         return;
     }
     bool is_read = a->outcome == OUTCOME_ANSWER && a->status == OK;
@@ -461,6 +511,7 @@ static void do_something(struct client *client)
         start_new(client);
         return;
     }
+    if (dice >= 90 && dice < 98 && send_signal(client)) return;
     if (dice >= 98) {
         scan_begin(client);
         return;
@@ -613,6 +664,13 @@ void crowd_taint(struct crowd *c, struct bytes key)
     arena_release(&arena);
 }
 
+bool crowd_was_rewound(struct crowd *c, struct bytes key)
+{
+    const struct subject *s = subject_find(c, key);
+
+    return s == NULL || s->was_rewound || crowd_is_tainted(c, key);
+}
+
 bool crowd_is_tainted(const struct crowd *c, struct bytes key)
 {
     const struct patient *p = patient_find(c, key);
@@ -626,7 +684,7 @@ static enum status count_running(void *user, const struct instance_view *view)
 {
     uint32_t *n = user;
 
-    if (!view->is_purged && !view->is_terminal) (*n)++;
+    if (view->is_entity ? entity_is_busy(view) : !view->is_purged && !view->is_terminal) (*n)++;
     return OK;
 }
 
@@ -718,6 +776,7 @@ static enum status report_running(void *user, const struct instance_view *view)
     struct buffer why;
 
     if (view->is_purged || view->is_terminal) return OK;
+    if (view->is_entity && !entity_is_busy(view)) return OK;
     buffer_init(&why, mem_process());
     bool is_hot = n->is_up &&
                   core_why(host_core(n->host, partition_of(view->key, n->w->options.partitions_n)),

@@ -23,6 +23,8 @@ void crowd_taint(struct crowd *c, struct bytes key);
 /* No worker finished its turn, twenty times: it waits for an operator (or does not any more). */
 void crowd_park(struct crowd *c, struct bytes key, bool is_parked);
 /* Nonsense was answered for this very instance. */
+/* It runs with a history that was made by an execution which had ended. */
+bool crowd_was_rewound(struct crowd *c, struct bytes key);
 bool crowd_is_tainted(const struct crowd *c, struct bytes key);
 struct bytes crowd_hub(uint32_t index);
 

@@ -10,6 +10,7 @@
 #include "test/sim/sim_programs.h"
 
 #include "base/assert.h"
+#include "core/event_entity.h"
 #include "wire/pb.h"
 
 #include <stdarg.h>
@@ -145,6 +146,7 @@ struct script {
     struct arena *arena;
     struct bytes instance_id;
     struct bytes input;
+    uint8_t execution_id[EXECUTION_ID_SIZE];
     int64_t now_ns;
     uint32_t events_n;
     int32_t scheduled_upto;
@@ -182,6 +184,16 @@ static void note_end(struct script *s, const struct event_head *head, bool is_fa
     slot->at = s->events_n;
 }
 
+/* Calls and locks are answered by the id that the action gave them: a letter and its number. */
+static void note_answer(struct script *s, struct bytes event, const struct event_head *head)
+{
+    struct bytes id = event_entity_id(event);
+    struct event_head numbered = *head;
+
+    numbered.ref = id.len < 2 ? -1 : (int32_t)number(bytes_make(id.ptr + 1, id.len - 1));
+    note_end(s, &numbered, head->kind == EVENT_ENTITY_FAILED);
+}
+
 static void note_raised(struct script *s, struct bytes event, const struct event_head *head)
 {
     assert(s->raised_n < RAISED_MAX);
@@ -208,15 +220,21 @@ static void note_event(struct script *s, struct bytes event)
         if (event_started_decode(event, s->arena, &started) != OK)
             s->mismatch = "damaged start";
         else
-            s->input = started.input.value;
+            memcpy(s->execution_id, started.execution_id, EXECUTION_ID_SIZE);
+        s->input = started.input.value;
     } else if (head.kind == EVENT_TASK_SCHEDULED || head.kind == EVENT_CHILD_CREATED ||
-               head.kind == EVENT_TIMER_CREATED || head.kind == EVENT_EVENT_SENT) {
+               head.kind == EVENT_TIMER_CREATED || head.kind == EVENT_EVENT_SENT ||
+               head.kind == EVENT_ENTITY_SIGNALED || head.kind == EVENT_ENTITY_CALLED ||
+               head.kind == EVENT_ENTITY_LOCK_REQUESTED || head.kind == EVENT_ENTITY_UNLOCK_SENT) {
         slot_of(s, head.id)->begun = head.kind;
     } else if (head.kind == EVENT_TASK_COMPLETED || head.kind == EVENT_CHILD_COMPLETED ||
                head.kind == EVENT_TIMER_FIRED) {
         note_end(s, &head, false);
     } else if (head.kind == EVENT_TASK_FAILED || head.kind == EVENT_CHILD_FAILED) {
         note_end(s, &head, true);
+    } else if (head.kind == EVENT_ENTITY_COMPLETED || head.kind == EVENT_ENTITY_FAILED ||
+               head.kind == EVENT_ENTITY_LOCK_GRANTED) {
+        note_answer(s, event, &head);
     } else if (head.kind == EVENT_EVENT_RAISED) {
         note_raised(s, event, &head);
     } else if (head.kind == EVENT_EXECUTION_SUSPENDED || head.kind == EVENT_EXECUTION_RESUMED) {
@@ -292,6 +310,72 @@ static void send_event(struct script *s, struct bytes to, const char *name, stru
     action->instance_id = to;
     action->name = bytes_of_text(name);
     action->input = maybe_some(value);
+}
+
+/* ---- entities ---- */
+
+static struct bytes body_keep(struct script *s, struct buffer *body)
+{
+    struct bytes copy = arena_copy(s->arena, buffer_view(body));
+
+    assert(copy.len == body->len);
+    buffer_release(body);
+    return copy;
+}
+
+static struct bytes entity_name(struct script *s, int64_t which)
+{
+    return text_make(s->arena, "@Log@%lld", (long long)(which % 4));
+}
+
+/* An operation; the answer to a call ends the slot of its id. */
+static int32_t begin_operation(struct script *s, bool is_call, int64_t which, const char *operation,
+                               struct bytes input, int64_t delay_ms)
+{
+    enum event_kind kind = is_call ? EVENT_ENTITY_CALLED : EVENT_ENTITY_SIGNALED;
+    struct action *action = begin(s, kind, ACTION_SEND_ENTITY_MESSAGE);
+
+    if (action != NULL) {
+        struct buffer b;
+        buffer_init(&b, s->arena->mem);
+        pb_put_plain_bytes(&b, 1, text_make(s->arena, "r%d", action->id));
+        pb_put_plain_bytes(&b, 2, bytes_of_text(operation));
+        if (delay_ms > 0) pb_put_timestamp(&b, 3, s->now_ns + delay_ms * 1000000);
+        pb_put_string_value(&b, 4, input, true);
+        pb_put_string_value(&b, is_call ? 7 : 5, entity_name(s, which), true);
+        action->entity_event = kind;
+        action->entity_body = body_keep(s, &b);
+    }
+    return s->next_id - 1;
+}
+
+/* The slot of its id ends when all are granted. */
+static int32_t begin_lock(struct script *s, int64_t first, int64_t n)
+{
+    struct action *action = begin(s, EVENT_ENTITY_LOCK_REQUESTED, ACTION_SEND_ENTITY_MESSAGE);
+
+    if (action != NULL) {
+        struct buffer b;
+        buffer_init(&b, s->arena->mem);
+        pb_put_plain_bytes(&b, 1, text_make(s->arena, "s%d", action->id));
+        for (int64_t i = n - 1; i >= 0; i--) pb_put_bytes(&b, 2, entity_name(s, first + i));
+        action->entity_event = EVENT_ENTITY_LOCK_REQUESTED;
+        action->entity_body = body_keep(s, &b);
+    }
+    return s->next_id - 1;
+}
+
+static void unlock(struct script *s, int32_t lock, int64_t which)
+{
+    struct action *action = begin(s, EVENT_ENTITY_UNLOCK_SENT, ACTION_SEND_ENTITY_MESSAGE);
+
+    if (action == NULL) return;
+    struct buffer b;
+    buffer_init(&b, s->arena->mem);
+    pb_put_plain_bytes(&b, 1, text_make(s->arena, "s%d", lock));
+    pb_put_string_value(&b, 3, entity_name(s, which), true);
+    action->entity_event = EVENT_ENTITY_UNLOCK_SENT;
+    action->entity_body = body_keep(s, &b);
 }
 
 /* The next event of this name that is not taken yet; NULL when there is none. */
@@ -626,6 +710,63 @@ static void run_parked(struct script *s)
     if (slot->is_done) finish(s, slot->is_failed ? BYTES_LITERAL("failed") : slot->value);
 }
 
+/* A sender is an execution: one that begins again counts again. */
+static struct bytes counted(struct script *s, int64_t n)
+{
+    uint64_t name =
+        bytes_hash(s->instance_id) ^ bytes_hash(bytes_make(s->execution_id, EXECUTION_ID_SIZE));
+
+    return text_make(s->arena, "%u %lld", (unsigned)(uint32_t)name, (long long)n);
+}
+
+static void run_teller(struct script *s)
+{
+    struct plan p = plan_read(s->input);
+
+    for (int64_t i = 1; i <= p.n; i++) {
+        (void)begin_operation(s, false, p.x, "add", counted(s, i), 0);
+        if (i % 3 == 0) (void)begin_operation(s, false, p.x + 1, "other", s->input, 10 * p.x + 1);
+    }
+    for (int64_t i = 1; i <= p.n; i++) {
+        struct slot *slot =
+            slot_of(s, begin_operation(s, true, p.x, "add", counted(s, p.n + i), 0));
+        if (!slot->is_done) return;
+        if (!bytes_equal(slot->value, BYTES_LITERAL("ok"))) s->mismatch = "another answer";
+    }
+    finish(s, text_of(s, p.n));
+}
+
+/* Calls this operation of each entity of the section, at once. False: waits. */
+static bool call_all(struct script *s, const char *operation, int64_t first, int64_t n)
+{
+    struct bytes who = text_make(s->arena, "%.*s:%02x%02x%02x%02x", (int)s->instance_id.len,
+                                 (const char *)s->instance_id.ptr, s->execution_id[0],
+                                 s->execution_id[1], s->execution_id[2], s->execution_id[3]);
+    bool is_done = true;
+
+    for (int64_t i = 0; i < n; i++) {
+        int32_t id = begin_operation(s, true, first + i, operation, who, 0);
+        if (!slot_of(s, id)->is_done) is_done = false;
+    }
+    return is_done;
+}
+
+static void run_critical(struct script *s)
+{
+    struct plan p = plan_read(s->input);
+    int64_t n = p.n % 3 + 1;
+    int32_t lock = begin_lock(s, p.x, n);
+
+    if (!slot_of(s, lock)->is_done) return;
+    if (!call_all(s, "enter", p.x, n)) return;
+    if (!slot_of(s, begin_task(s, "double", text_of(s, p.x)))->is_done) return;
+    if (!call_all(s, "leave", p.x, n)) return;
+    /* who forgets to unlock ends soon */
+    for (int64_t i = 0; i < n && p.x % 2 == 0; i++) unlock(s, lock, p.x + i);
+    if (p.x % 3 == 0 && !slot_of(s, begin_task(s, "double", text_of(s, p.x)))->is_done) return;
+    finish(s, BYTES_LITERAL("left"));
+}
+
 static void run_echo(struct script *s) { finish(s, s->input); }
 
 static void (*const runs[])(struct script *) = {
@@ -728,6 +869,8 @@ struct expectation program_expect(enum program program, struct bytes input, stru
         for (int64_t i = 0; i < p.n; i++) sum += p.x + i;
         return exactly(text_make(arena, "%lld", (long long)sum));
     case PROGRAM_relay: return exactly(BYTES_LITERAL("sent"));
+    case PROGRAM_teller: return exactly(text_make(arena, "%lld", (long long)p.n));
+    case PROGRAM_critical: return exactly(BYTES_LITERAL("left"));
     case PROGRAM_flaky:
     case PROGRAM_parked: return exactly(text_make(arena, "%lld", (long long)doubled(p.x)));
     case PROGRAM_echo: return exactly(input);

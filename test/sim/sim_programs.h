@@ -36,7 +36,9 @@
     X(flaky, 6, "an activity that fails n times before it succeeds, retried by the Supervisor")    \
     X(late, 4, "an activity with a complete-by time")                                              \
     X(parked, 2, "an activity that the Supervisor parks: waits for the operator")                  \
-    X(echo, 4, "answers its input, byte for byte")
+    X(echo, 4, "answers its input, byte for byte")                                                 \
+    X(teller, 10, "n signals to an entity, some of them later, and n calls, one after the other")  \
+    X(critical, 10, "n + 1 entities in a critical section: enters all, works, leaves all")
 
 enum program {
 #define X(name, weight, text) PROGRAM_##name,

@@ -34,8 +34,10 @@ static struct bytes input_key(const struct input *in)
     case INPUT_CLIENT_RESTART:
     case INPUT_CLIENT_PURGE:
     case INPUT_CLIENT_RESUBMIT: return in->client.key;
+    case INPUT_CLIENT_SIGNAL: return in->signal.key;
     case INPUT_WORKER_TAKE: return in->take.queue;
     case INPUT_WORKER_TURN_DONE:
+    case INPUT_WORKER_ENTITY_DONE:
     case INPUT_WORKER_TASK_DONE: return in->done.has_ref ? in->done.ref.key : in->done.key;
     case INPUT_WORKER_ABANDON:
     case INPUT_WORKER_RENEW: return in->lease.ref.key;

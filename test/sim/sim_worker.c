@@ -16,6 +16,7 @@
 #include "host/host.h"
 #include "test/sim/sim_check.h"
 #include "test/sim/sim_client.h"
+#include "test/sim/sim_entity.h"
 #include "test/sim/sim_network.h"
 #include "test/sim/sim_node.h"
 #include "test/sim/sim_programs.h"
@@ -24,6 +25,7 @@
 
 #define CREDIT_TURNS 8
 #define CREDIT_TASKS 16
+#define CREDIT_ENTITIES 4
 #define PATIENCE_NS (30 * NS_PER_S)
 
 struct stream {
@@ -38,6 +40,7 @@ struct stream {
     uint32_t posts_n;    /* private requests under way */
     uint32_t turns_owed; /* credit to give back */
     uint32_t tasks_owed;
+    uint32_t entities_owed;
     struct moment grace; /* closes it, or tries again what the host's queue did not take */
 };
 
@@ -97,6 +100,7 @@ struct item {
     struct bytes fresh;
     uint64_t history_n;
     struct bytes scheduled;
+    struct maybe state;     /* of an entity */
     int32_t scheduled_upto; /* from the worker's memory */
     struct port port;
     struct moment moment;
@@ -290,11 +294,13 @@ static struct call *worker_call(struct stream *s, enum request_kind kind)
 
 static void stream_flush(struct stream *s)
 {
-    if (!s->is_attached || s->is_lost || s->turns_owed + s->tasks_owed == 0) return;
+    if (!s->is_attached || s->is_lost) return;
+    if (s->turns_owed + s->tasks_owed + s->entities_owed == 0) return;
     struct call *call = worker_call(s, REQUEST_WORKER_CREDIT);
     call->request.worker.turns = s->turns_owed;
     call->request.worker.tasks = s->tasks_owed;
-    s->turns_owed = s->tasks_owed = 0;
+    call->request.worker.entities = s->entities_owed;
+    s->turns_owed = s->tasks_owed = s->entities_owed = 0;
     stream_post(s, call);
 }
 
@@ -370,6 +376,7 @@ static void item_fill(struct item *item, const struct effect_work *work)
     item->fresh = arena_copy(arena, work->fresh);
     item->history_n = work->history_n;
     item->scheduled = arena_copy(arena, work->scheduled);
+    item->state = (struct maybe){arena_copy(arena, work->state.value), work->state.has};
 }
 
 static void deliver(struct worker *worker, const struct effect_work *work)
@@ -420,6 +427,7 @@ static void stream_open(struct pawn *pawn, struct node *to)
     s->worker.wants_history = !pawn->is_hot;
     s->worker.turns_credit = 1 + (uint32_t)rng_below(&w->rng, CREDIT_TURNS);
     s->worker.tasks_credit = 1 + (uint32_t)rng_below(&w->rng, CREDIT_TASKS);
+    s->worker.entities_credit = 1 + (uint32_t)rng_below(&w->rng, CREDIT_ENTITIES);
     pawn->streams[node_shard(to)] = s;
     stream_post(s, worker_call(s, REQUEST_WORKER_ATTACH));
 }
@@ -452,6 +460,8 @@ static void on_answered(struct call *call)
     struct stream *s = item->stream;
     if (item->ref.kind == WORK_TURN)
         s->turns_owed++;
+    else if (item->ref.kind == WORK_ENTITY)
+        s->entities_owed++;
     else
         s->tasks_owed++;
     item_leave_stream(item);
@@ -462,8 +472,12 @@ static struct bytes sim_key_id(const struct item *item) { return key_id(item->re
 
 static struct call *done_call(const struct item *item)
 {
-    bool is_turn = item->ref.kind == WORK_TURN;
-    struct call *call = call_new(item->w, is_turn ? REQUEST_TURN_DONE : REQUEST_TASK_DONE);
+    static const enum request_kind kinds[] = {
+        [WORK_TURN] = REQUEST_TURN_DONE,
+        [WORK_TASK] = REQUEST_TASK_DONE,
+        [WORK_ENTITY] = REQUEST_ENTITY_DONE,
+    };
+    struct call *call = call_new(item->w, kinds[item->ref.kind]);
     struct input_worker_done *done = &call->request.worker_done;
 
     done->has_ref = true;
@@ -477,7 +491,8 @@ static struct call *done_call(const struct item *item)
 static bool makes_event(enum action_kind kind)
 {
     return kind == ACTION_SCHEDULE_TASK || kind == ACTION_CREATE_CHILD ||
-           kind == ACTION_CREATE_TIMER || kind == ACTION_SEND_EVENT;
+           kind == ACTION_CREATE_TIMER || kind == ACTION_SEND_EVENT ||
+           kind == ACTION_SEND_ENTITY_MESSAGE;
 }
 
 static void answer_turn(struct item *item, struct call *call)
@@ -524,6 +539,26 @@ static void answer_task(struct item *item, struct call *call)
     call->request.worker_done.failure = result.failure;
 }
 
+static void answer_entity(struct item *item, struct call *call)
+{
+    struct arena *arena = &call->parcel->arena;
+    struct entity_answer *answer = arena_alloc(arena, sizeof *answer);
+    struct maybe state = {arena_copy(arena, item->state.value), item->state.has};
+
+    assert(answer != NULL);
+    entity_run(item->w, item->ref.key, state, arena_copy(arena, item->fresh), arena, answer);
+    call->request.worker_done.entity = answer;
+}
+
+static void answer_work(struct item *item, struct call *call)
+{
+    switch (item->ref.kind) {
+    case WORK_TURN: answer_turn(item, call); return;
+    case WORK_TASK: answer_task(item, call); return;
+    case WORK_ENTITY: answer_entity(item, call); return;
+    }
+}
+
 /* An answer that must not be taken: its result is a marker that no history may contain. */
 static void answer_zombie(const struct item *item, struct call *call)
 {
@@ -532,6 +567,17 @@ static void answer_zombie(const struct item *item, struct call *call)
 
     done->result = maybe_some(BYTES_LITERAL(ZOMBIE));
     if (item->ref.kind == WORK_TASK) return;
+    if (item->ref.kind == WORK_ENTITY) {
+        struct entity_answer *entity = arena_alloc_zero(arena, sizeof *entity);
+        struct entity_result *result = arena_alloc_zero(arena, sizeof *result);
+        assert(entity != NULL);
+        assert(result != NULL);
+        result->output = done->result;
+        *entity = (struct entity_answer){
+            .results = result, .results_n = 1, .state = maybe_some(BYTES_LITERAL(ZOMBIE))};
+        done->entity = entity;
+        return;
+    }
     struct orchestrator_answer *answer = arena_alloc_zero(arena, sizeof *answer);
     struct action *action = arena_alloc_zero(arena, sizeof *action);
     assert(answer != NULL);
@@ -613,10 +659,8 @@ static void send_again(struct item *item, bool is_zombie)
 
     if (is_zombie)
         answer_zombie(item, call);
-    else if (item->ref.kind == WORK_TURN)
-        answer_turn(item, call);
     else
-        answer_task(item, call);
+        answer_work(item, call);
     network_send(call, item->to, chance_span(&item->w->rng, 2000) * NS_PER_MS);
 }
 
@@ -627,10 +671,7 @@ static void send_answer(struct item *item)
     bool is_turn = item->ref.kind == WORK_TURN;
 
     item->phase = ITEM_ANSWERING;
-    if (is_turn)
-        answer_turn(item, call);
-    else
-        answer_task(item, call);
+    answer_work(item, call);
     if (is_turn && fault_hits(w, FAULT_KIND_ANSWER_GARBAGE)) {
         answer_garbage(item, call);
         item->is_finished = true; /* nothing to remember of that */
@@ -644,7 +685,7 @@ static void send_answer(struct item *item)
 /* The past of a turn, when it was not sent along. False: it has to be asked for first. */
 static bool has_past(struct item *item)
 {
-    if (item->ref.kind == WORK_TASK || item->has_past || item->history_n == 0) return true;
+    if (item->ref.kind != WORK_TURN || item->has_past || item->history_n == 0) return true;
     if (item->past.len > 0 || memory_recall(item)) return true;
     item->phase = ITEM_FETCHING;
     struct call *call = call_new(item->w, REQUEST_HISTORY);

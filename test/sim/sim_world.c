@@ -7,6 +7,7 @@
 #include "base/assert.h"
 #include "base/mem.h"
 #include "test/sim/sim_client.h"
+#include "test/sim/sim_entity.h"
 #include "test/sim/sim_nemesis.h"
 #include "test/sim/sim_network.h"
 #include "test/sim/sim_node.h"
@@ -222,6 +223,7 @@ struct world *world_new(const struct sim_options *options, enum sim_log log)
     for (uint32_t i = 0; i < options->shards_n; i++) w->nodes[i] = node_new(w, i);
     w->fleet = fleet_new(w);
     w->crowd = crowd_new(w);
+    w->ledger = ledger_new(w);
     w->nemesis = nemesis_new(w);
     return w;
 }
@@ -232,6 +234,7 @@ void world_free(struct world *w)
     for (uint32_t i = 0; i < w->options.shards_n; i++) node_stop(w->nodes[i]);
     network_free(w);
     crowd_free(w->crowd);
+    ledger_free(w->ledger);
     fleet_free(w->fleet);
     for (uint32_t i = 0; i < w->options.shards_n; i++) node_free(w->nodes[i]);
     sim_current = NULL;
@@ -285,5 +288,6 @@ void world_run(struct world *w)
     run_until(w, deadline_ns, is_quiet);
     if (!is_quiet(w)) sim_fail(w, "L1 quiet", "a shard does not come to rest");
     crowd_check_end(w->crowd);
+    ledger_check_end(w->ledger);
     for (uint32_t i = 0; i < w->options.shards_n; i++) node_check_end(w->nodes[i]);
 }

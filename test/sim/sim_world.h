@@ -138,6 +138,7 @@ struct node;
 struct fleet;
 struct crowd;
 struct nemesis;
+struct ledger;
 
 struct world {
     struct sim_options options;
@@ -158,6 +159,7 @@ struct world {
     struct fleet *fleet;
     struct crowd *crowd;
     struct nemesis *nemesis;
+    struct ledger *ledger; /* of the signals to entities */
 };
 
 struct world *world_new(const struct sim_options *options, enum sim_log log);

@@ -424,7 +424,7 @@ TEST(senseless_answers_fail_the_instance)
     no_end.status = STATUS_SUSPENDED;
     expect_invalid_answer(&no_end, 1, "no end");
     struct action entity = {.kind = ACTION_SEND_ENTITY_MESSAGE, .id = 2};
-    expect_invalid_answer(&entity, 1, "entities are not available");
+    expect_invalid_answer(&entity, 1, "is no message for an entity");
 }
 
 /* A payload beyond the limit fails the instance: refusing the answer would leave it stuck for

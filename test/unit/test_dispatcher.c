@@ -103,7 +103,7 @@ TEST(credit_is_never_exceeded)
     EXPECT(take(&b, &got) == &w);
     EXPECT(take(&b, &got) == &w);
     EXPECT(take(&b, &got) == NULL);
-    EXPECT_STATUS(OK, dispatcher_credit(&b.d, &w, 1, 0));
+    EXPECT_STATUS(OK, dispatcher_credit(&b.d, &w, 1, 0, 0));
     EXPECT(take(&b, &got) == &w);
     EXPECT(take(&b, &got) == NULL);
     bench_release(&b);
@@ -188,7 +188,7 @@ TEST(vanished_work_is_forgotten)
     EXPECT_EQ(1, w.tasks_credit);
     EXPECT(take(&b, &got) == &w);
     EXPECT_EQ(1, got.partition);
-    EXPECT_STATUS(OK, dispatcher_credit(&b.d, &w, 0, 1));
+    EXPECT_STATUS(OK, dispatcher_credit(&b.d, &w, 0, 1, 0));
     EXPECT(take(&b, &got) == NULL);
     bench_release(&b);
 }
@@ -208,7 +208,7 @@ TEST(detached_worker_is_gone)
     EXPECT(dispatcher_find(&b.d, id) == &w);
     EXPECT_STATUS(OK, dispatcher_detach(&b.d, &w));
     EXPECT_STATUS(E_NOT_FOUND, dispatcher_detach(&b.d, &w));
-    EXPECT_STATUS(E_NOT_FOUND, dispatcher_credit(&b.d, &w, 1, 1));
+    EXPECT_STATUS(E_NOT_FOUND, dispatcher_credit(&b.d, &w, 1, 1, 0));
     EXPECT(dispatcher_find(&b.d, id) == NULL);
     ready(&b, 0, WORK_TURN, "order");
     EXPECT(take(&b, &got) == NULL);
