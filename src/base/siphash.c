@@ -2,81 +2,94 @@
  *
  * SipHash-2-4 (Aumasson and Bernstein, 2012): two rounds per word of input, four at the end. The
  * 128 bit variant differs in two constants and draws a second word.
+ *
+ * The state goes from function to function by value, so that it stays in registers.
  */
 #include "base/siphash.h"
 
-static uint64_t rotate_left(uint64_t x, unsigned n) { return (x << n) | (x >> (64 - n)); }
+struct state {
+    uint64_t v0;
+    uint64_t v1;
+    uint64_t v2;
+    uint64_t v3;
+};
 
-static void mix(uint64_t v[4], int rounds)
+static inline uint64_t rotate_left(uint64_t x, unsigned n) { return (x << n) | (x >> (64 - n)); }
+
+static inline struct state mix(struct state s)
 {
-    for (int i = 0; i < rounds; i++) {
-        v[0] += v[1];
-        v[2] += v[3];
-        v[1] = rotate_left(v[1], 13) ^ v[0];
-        v[3] = rotate_left(v[3], 16) ^ v[2];
-        v[0] = rotate_left(v[0], 32);
-        v[2] += v[1];
-        v[0] += v[3];
-        v[1] = rotate_left(v[1], 17) ^ v[2];
-        v[3] = rotate_left(v[3], 21) ^ v[0];
-        v[2] = rotate_left(v[2], 32);
+    s.v0 += s.v1;
+    s.v2 += s.v3;
+    s.v1 = rotate_left(s.v1, 13) ^ s.v0;
+    s.v3 = rotate_left(s.v3, 16) ^ s.v2;
+    s.v0 = rotate_left(s.v0, 32);
+    s.v2 += s.v1;
+    s.v0 += s.v3;
+    s.v1 = rotate_left(s.v1, 17) ^ s.v2;
+    s.v3 = rotate_left(s.v3, 21) ^ s.v0;
+    s.v2 = rotate_left(s.v2, 32);
+    return s;
+}
+
+static inline struct state absorb_word(struct state s, uint64_t word)
+{
+    s.v3 ^= word;
+    s = mix(mix(s));
+    s.v0 ^= word;
+    return s;
+}
+
+static inline struct state init(const uint64_t key[2])
+{
+    return (struct state){
+        .v0 = key[0] ^ UINT64_C(0x736f6d6570736575),
+        .v1 = key[1] ^ UINT64_C(0x646f72616e646f6d),
+        .v2 = key[0] ^ UINT64_C(0x6c7967656e657261),
+        .v3 = key[1] ^ UINT64_C(0x7465646279746573),
+    };
+}
+
+/* The last word holds what is left of the input and, in its top byte, the length. */
+static inline uint64_t last_word(struct bytes data)
+{
+    size_t left = data.len & 7;
+    uint64_t word = (uint64_t)data.len << 56;
+
+    for (size_t i = 0; i < left; i++) {
+        word |= (uint64_t)data.ptr[data.len - left + i] << (8 * i);
     }
+    return word;
 }
 
-static void absorb_word(uint64_t v[4], uint64_t word)
-{
-    v[3] ^= word;
-    mix(v, 2);
-    v[0] ^= word;
-}
-
-static void init(uint64_t v[4], const uint64_t key[2])
-{
-    v[0] = key[0] ^ UINT64_C(0x736f6d6570736575);
-    v[1] = key[1] ^ UINT64_C(0x646f72616e646f6d);
-    v[2] = key[0] ^ UINT64_C(0x6c7967656e657261);
-    v[3] = key[1] ^ UINT64_C(0x7465646279746573);
-}
-
-static void absorb(uint64_t v[4], struct bytes data)
+static inline struct state absorb(struct state s, struct bytes data)
 {
     size_t whole = data.len & ~(size_t)7;
-    size_t left = data.len - whole;
-    uint8_t last[8] = {0};
 
-    for (size_t i = 0; i < whole; i += 8) absorb_word(v, load_u64(data.ptr + i));
-
-    /* The last word holds what is left of the input and, in its top byte, the length. */
-    if (left > 0) memcpy(last, data.ptr + whole, left);
-    last[7] = (uint8_t)data.len;
-    absorb_word(v, load_u64(last));
+    for (size_t i = 0; i < whole; i += 8) s = absorb_word(s, load_u64(data.ptr + i));
+    return absorb_word(s, last_word(data));
 }
 
-static uint64_t draw(uint64_t v[4])
-{
-    mix(v, 4);
-    return v[0] ^ v[1] ^ v[2] ^ v[3];
-}
+static inline struct state end(struct state s) { return mix(mix(mix(mix(s)))); }
+
+static inline uint64_t draw(struct state s) { return s.v0 ^ s.v1 ^ s.v2 ^ s.v3; }
 
 uint64_t siphash64(const uint64_t key[2], struct bytes data)
 {
-    uint64_t v[4];
+    struct state s = absorb(init(key), data);
 
-    init(v, key);
-    absorb(v, data);
-    v[2] ^= 0xff;
-    return draw(v);
+    s.v2 ^= 0xff;
+    return draw(end(s));
 }
 
 void siphash128(const uint64_t key[2], struct bytes data, uint8_t out[16])
 {
-    uint64_t v[4];
+    struct state s = init(key);
 
-    init(v, key);
-    v[1] ^= 0xee;
-    absorb(v, data);
-    v[2] ^= 0xee;
-    store_u64(out, draw(v));
-    v[1] ^= 0xdd;
-    store_u64(out + 8, draw(v));
+    s.v1 ^= 0xee;
+    s = absorb(s, data);
+    s.v2 ^= 0xee;
+    s = end(s);
+    store_u64(out, draw(s));
+    s.v1 ^= 0xdd;
+    store_u64(out + 8, draw(end(s)));
 }

@@ -7,66 +7,111 @@
 
 #include "base/assert.h"
 #include "base/siphash.h"
+#include "core/limits.h"
 
 #define TOKEN_VERSION 1
 #define TOKEN_SIZE_MAX ((size_t)1024)
 #define MAC_SIZE 16
+#define VARINT_SIZE_MAX ((size_t)10)
+#define KEY_SIZE_MAX (LIMIT_HUB_SIZE + 1 + LIMIT_ID_SIZE)
+/* Version and kind, seven varints (the key's length is one), execution, time, key, MAC. */
+#define RAW_SIZE_MAX                                                                               \
+    (2 + 7 * VARINT_SIZE_MAX + EXECUTION_ID_SIZE + sizeof(uint64_t) + KEY_SIZE_MAX + MAC_SIZE)
 
 static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 _Static_assert(sizeof alphabet == 64 + 1, "six bits a character");
 _Static_assert(MAC_SIZE == 16, "siphash128() fills it");
+_Static_assert((RAW_SIZE_MAX + 2) / 3 * 4 <= TOKEN_SIZE_MAX, "what was written can be read");
+
+/* The alphabet the other way round: what a character stands for, marked; 0 = not one of them. */
+#define DIGIT 0x80
+#define D(value) (DIGIT | (value))
+static const uint8_t digits[256] = {
+    ['A'] = D(0),  ['B'] = D(1),  ['C'] = D(2),  ['D'] = D(3),  ['E'] = D(4),  ['F'] = D(5),
+    ['G'] = D(6),  ['H'] = D(7),  ['I'] = D(8),  ['J'] = D(9),  ['K'] = D(10), ['L'] = D(11),
+    ['M'] = D(12), ['N'] = D(13), ['O'] = D(14), ['P'] = D(15), ['Q'] = D(16), ['R'] = D(17),
+    ['S'] = D(18), ['T'] = D(19), ['U'] = D(20), ['V'] = D(21), ['W'] = D(22), ['X'] = D(23),
+    ['Y'] = D(24), ['Z'] = D(25), ['a'] = D(26), ['b'] = D(27), ['c'] = D(28), ['d'] = D(29),
+    ['e'] = D(30), ['f'] = D(31), ['g'] = D(32), ['h'] = D(33), ['i'] = D(34), ['j'] = D(35),
+    ['k'] = D(36), ['l'] = D(37), ['m'] = D(38), ['n'] = D(39), ['o'] = D(40), ['p'] = D(41),
+    ['q'] = D(42), ['r'] = D(43), ['s'] = D(44), ['t'] = D(45), ['u'] = D(46), ['v'] = D(47),
+    ['w'] = D(48), ['x'] = D(49), ['y'] = D(50), ['z'] = D(51), ['0'] = D(52), ['1'] = D(53),
+    ['2'] = D(54), ['3'] = D(55), ['4'] = D(56), ['5'] = D(57), ['6'] = D(58), ['7'] = D(59),
+    ['8'] = D(60), ['9'] = D(61), ['-'] = D(62), ['_'] = D(63),
+};
+#undef D
 
 static void base64_write(struct buffer *out, struct bytes data)
 {
-    uint32_t bits = 0;
-    unsigned bits_n = 0;
-    for (size_t n = 0; n < data.len; n++) {
-        bits = bits << 8 | data.ptr[n];
-        bits_n += 8;
-        while (bits_n >= 6) {
-            bits_n -= 6;
-            buffer_u8(out, (uint8_t)alphabet[bits >> bits_n & 63]);
-        }
+    if (!buffer_reserve(out, (data.len + 2) / 3 * 4)) return;
+    const uint8_t *from = data.ptr;
+    uint8_t *to = out->ptr + out->len;
+    size_t left = data.len;
+    for (; left >= 3; left -= 3, from += 3, to += 4) {
+        uint32_t bits = (uint32_t)from[0] << 16 | (uint32_t)from[1] << 8 | from[2];
+        to[0] = (uint8_t)alphabet[bits >> 18];
+        to[1] = (uint8_t)alphabet[bits >> 12 & 63];
+        to[2] = (uint8_t)alphabet[bits >> 6 & 63];
+        to[3] = (uint8_t)alphabet[bits & 63];
     }
-    assert(bits_n < 6);
-    if (bits_n > 0) buffer_u8(out, (uint8_t)alphabet[bits << (6 - bits_n) & 63]);
+    if (left > 0) {
+        uint32_t bits = (uint32_t)from[0] << 16 | (left == 2 ? (uint32_t)from[1] << 8 : 0);
+        *to++ = (uint8_t)alphabet[bits >> 18];
+        *to++ = (uint8_t)alphabet[bits >> 12 & 63];
+        if (left == 2) *to++ = (uint8_t)alphabet[bits >> 6 & 63];
+    }
+    out->len = (size_t)(to - out->ptr);
+    assert(out->len <= out->size);
 }
 
-static int base64_digit(uint8_t c)
+/* The last two or three characters; what is left over of their bits must be as it was written: one
+ * token has one text. */
+static bool base64_read_rest(const uint8_t *from, size_t left, uint8_t *to)
 {
-    if (c >= 'A' && c <= 'Z') return c - 'A';
-    if (c >= 'a' && c <= 'z') return c - 'a' + 26;
-    if (c >= '0' && c <= '9') return c - '0' + 52;
-    if (c == '-') return 62;
-    return c == '_' ? 63 : -1;
+    uint8_t first = digits[from[0]];
+    uint8_t second = left > 1 ? digits[from[1]] : 0; /* one alone is never written */
+    uint8_t third = left > 2 ? digits[from[2]] : DIGIT;
+    if ((first & second & third & DIGIT) == 0) return false;
+    uint32_t bits = (first & 63u) << 12 | (second & 63u) << 6 | (third & 63u);
+    to[0] = (uint8_t)(bits >> 10);
+    if (left == 2) return (bits & 0x3ff) == 0;
+    to[1] = (uint8_t)(bits >> 2);
+    return (bits & 3) == 0;
 }
 
 /* Into out, which has room for three quarters of text. */
 static bool base64_read(struct bytes text, uint8_t *out, size_t *len)
 {
-    uint32_t bits = 0;
-    unsigned bits_n = 0;
-    *len = 0;
-    for (size_t n = 0; n < text.len; n++) {
-        int digit = base64_digit(text.ptr[n]);
-        if (digit < 0) return false;
-        bits = bits << 6 | (uint32_t)digit;
-        bits_n += 6;
-        if (bits_n < 8) continue;
-        bits_n -= 8;
-        out[(*len)++] = (uint8_t)(bits >> bits_n);
+    const uint8_t *from = text.ptr;
+    uint8_t *to = out;
+    size_t left = text.len;
+    for (; left >= 4; left -= 4, from += 4, to += 3) {
+        uint8_t a = digits[from[0]];
+        uint8_t b = digits[from[1]];
+        uint8_t c = digits[from[2]];
+        uint8_t d = digits[from[3]];
+        if ((a & b & c & d & DIGIT) == 0) return false;
+        uint32_t bits = (a & 63u) << 18 | (b & 63u) << 12 | (c & 63u) << 6 | (d & 63u);
+        to[0] = (uint8_t)(bits >> 16);
+        to[1] = (uint8_t)(bits >> 8);
+        to[2] = (uint8_t)bits;
     }
+    if (left > 0) {
+        if (!base64_read_rest(from, left, to)) return false;
+        to += left - 1;
+    }
+    *len = (size_t)(to - out);
     assert(*len <= text.len / 4 * 3 + text.len % 4);
-    /* what is left over must be as it was written: one token has one text */
-    return bits_n < 6 && (bits & ((1u << bits_n) - 1)) == 0;
+    return true;
 }
 
 void token_write(struct buffer *out, const uint64_t mac_key[2], const struct work_ref *ref)
 {
-    struct buffer raw;
+    uint8_t room[RAW_SIZE_MAX];
     uint8_t mac[MAC_SIZE];
+    struct buffer raw = {.ptr = room, .size = sizeof room}; /* large enough: it never grows */
 
-    buffer_init(&raw, out->mem);
+    assert(ref->key.len <= KEY_SIZE_MAX);
     buffer_u8(&raw, TOKEN_VERSION);
     buffer_u8(&raw, (uint8_t)ref->kind);
     buffer_varint(&raw, ref->partition);
@@ -80,11 +125,8 @@ void token_write(struct buffer *out, const uint64_t mac_key[2], const struct wor
     buffer_bytes(&raw, ref->key);
     siphash128(mac_key, buffer_view(&raw), mac);
     buffer_append(&raw, mac, sizeof mac);
-    if (raw.failed)
-        out->failed = true;
-    else
-        base64_write(out, buffer_view(&raw));
-    buffer_release(&raw);
+    assert(raw.ptr == room);
+    base64_write(out, buffer_view(&raw));
 }
 
 /* Takes the same time wherever the difference is. */

@@ -44,6 +44,8 @@ enum setting_kind {
       "after the first SIGTERM: until the server stops whatever is still under way")               \
     X(server, connections_max, COUNT, "10000", 1, 1000000,                                         \
       "connections at once; more are closed as soon as they come")                                 \
+    X(server, calls_max, COUNT, "4000", 1, 100000,                                                 \
+      "gRPC calls at once per connection, waiting ones included; clients queue what is beyond")    \
     X(server, message_size_max, SIZE, "16MiB", 65536, CONFIG_GIB,                                  \
       "largest gRPC message taken or sent")                                                        \
     X(log, level, LEVEL, "info", 0, 0, "debug, info, warn or error; SIGHUP reads it again")        \

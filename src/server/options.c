@@ -33,6 +33,7 @@ void server_options_set(struct server_options *o, const struct config *c)
 
     conn_limits_init(&o->limits);
     o->limits.message_size_max = config_number(c, CONFIG_server_message_size_max);
+    o->limits.calls_n_max = (uint32_t)config_number(c, CONFIG_server_calls_max);
 
     o->listen = config_text(c, CONFIG_server_listen);
     o->is_insecure = config_number(c, CONFIG_server_insecure) == 1;

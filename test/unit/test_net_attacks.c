@@ -220,6 +220,24 @@ static void put_wrong_length(struct buffer *b, uint32_t stream)
     buffer_release(&extra);
 }
 
+/* A field that HTTP/2 does not allow ends its request, not only itself. */
+TEST(a_bad_header_resets_its_stream)
+{
+    begin();
+    put_bad_header(&w.in, 1);
+    put_message(&w.in, 1, "x");
+    struct buffer extra;
+    buffer_init(&extra, mem_process());
+    put_header(&extra, "x", BYTES_LITERAL("\x01"));
+    put_head(&w.in, 3, "/t/echo", END_HEADERS, buffer_view(&extra));
+    put_message(&w.in, 3, "x");
+    EXPECT_STATUS(OK, world_say(&w));
+    EXPECT_TEXT("1 reset 1\n3 reset 1\n", world_trace(&w));
+    EXPECT_EQ(0, w.calls_n);
+    buffer_release(&extra);
+    finish();
+}
+
 /* By which counter each ends: some are errors of the connection at once. */
 TEST(made_you_reset)
 {
@@ -612,7 +630,9 @@ TEST(answers_that_nobody_takes)
     }
     EXPECT(w.counters.answers_too_large > 0);
     EXPECT(w.mem.used < 3 * 1024 * 1024);
-    world_wait_ms(&w, 31 * 1000);
+    world_wait_ms(&w, 29 * 1000);
+    EXPECT_EQ(0, w.counters.stalled);
+    world_wait_ms(&w, 2 * 1000);
     expect_ended(CALM, &w.counters.stalled);
     w.mem.used_max = 0;
     finish();
@@ -642,10 +662,13 @@ TEST(a_busy_worker_is_not_stalled)
 TEST(a_peer_that_takes_no_bytes_is_closed)
 {
     begin();
+    world_wait_ms(&w, 60 * 1000); /* an earlier pause does not count */
     put_request(&w.in, 1, "/t/echo", "x");
     EXPECT_STATUS(OK, conn_feed(w.conn, w.now_ns, buffer_view(&w.in)));
     buffer_clear(&w.in);
     EXPECT(conn_pull(w.conn, w.now_ns, &w.out, 1000));
+    world_wait_ms(&w, 1000);
+    EXPECT(!conn_is_dead(w.conn));
     conn_sent(w.conn, w.now_ns, 1);
     world_wait_ms(&w, 29 * 1000);
     conn_sent(w.conn, w.now_ns, 1); /* slow, not stalled */
@@ -656,6 +679,26 @@ TEST(a_peer_that_takes_no_bytes_is_closed)
     EXPECT(conn_is_dead(w.conn));
     EXPECT_EQ(1, w.counters.stalled);
     buffer_clear(&w.out);
+    finish();
+}
+
+/* Nobody waits half a minute for an attacker to take our farewell. */
+TEST(a_farewell_that_nobody_takes)
+{
+    struct buffer frame;
+    begin();
+    buffer_init(&frame, mem_process());
+    put_frame(&frame, NGHTTP2_PING, 0, 0, BYTES_LITERAL("12345678"));
+    (void)repeat(buffer_view(&frame), FRAMES_N, false);
+    while (conn_pull(w.conn, w.now_ns, &w.out, 1000)) {
+    }
+    EXPECT(conn_is_over(w.conn));
+    world_wait_ms(&w, 999);
+    EXPECT(!conn_is_dead(w.conn));
+    world_wait_ms(&w, 1);
+    EXPECT(conn_is_dead(w.conn));
+    buffer_clear(&w.out);
+    buffer_release(&frame);
     finish();
 }
 

@@ -343,7 +343,6 @@ TEST(draining_ends_streams_and_takes_answers)
     EXPECT_EQ(0, stats().work_lost);
     hand_close(&hand);
     served_close(&world);
-    served_init(&world);
 }
 
 /* ---- an engine that is full ---- */
