@@ -386,12 +386,25 @@ bool engine_post_to(struct engine *e, uint32_t shard, struct request *request)
     return host_post(e->shards[shard].host, request);
 }
 
-bool engine_post(struct engine *e, struct request *request)
+bool engine_post_to_quietly(struct engine *e, uint32_t shard, struct request *request)
+{
+    assert(shard < e->format.shards_n);
+    return host_post_quietly(e->shards[shard].host, request);
+}
+
+void engine_wake(struct engine *e)
+{
+    for (uint32_t i = 0; i < e->format.shards_n; i++) host_wake(e->shards[i].host);
+}
+
+/* post: engine_post_to() or engine_post_to_quietly(). */
+static bool route(struct engine *e, struct request *request,
+                  bool (*post)(struct engine *e, uint32_t shard, struct request *request))
 {
     uint32_t shards_n = e->format.shards_n;
 
     assert(shards_n == 1 || !is_for_one_shard(request->kind));
-    if (shards_n == 1) return engine_post_to(e, 0, request);
+    if (shards_n == 1) return post(e, 0, request);
     if (request->kind == REQUEST_QUERY) return engine_query(e, request);
     if (request->kind == REQUEST_PURGE_WHERE) return purge_where(&e->purger, request) == OK;
     if (request->kind == REQUEST_PURGE && request->client.recurse &&
@@ -401,7 +414,17 @@ bool engine_post(struct engine *e, struct request *request)
     uint32_t partition = request->kind == REQUEST_ACK
                              ? request->message.to
                              : partition_of(request->key, e->format.partitions_n);
-    return engine_post_to(e, partition % shards_n, request);
+    return post(e, partition % shards_n, request);
+}
+
+bool engine_post(struct engine *e, struct request *request)
+{
+    return route(e, request, engine_post_to);
+}
+
+bool engine_post_quietly(struct engine *e, struct request *request)
+{
+    return route(e, request, engine_post_to_quietly);
 }
 
 /* A caller that waits, and what its request had in these places. */

@@ -44,6 +44,11 @@ void engine_close(struct engine *e);
  * the caller's. */
 bool engine_post(struct engine *e, struct request *request);
 bool engine_post_to(struct engine *e, uint32_t shard, struct request *request);
+/* The same, but the shard may not see it until engine_wake(), which wakes it once for all of
+ * them. */
+bool engine_post_quietly(struct engine *e, struct request *request);
+bool engine_post_to_quietly(struct engine *e, uint32_t shard, struct request *request);
+void engine_wake(struct engine *e);
 /* Posts it (WORKER_*, STATS: to shard 0) and waits until it is done; not from a host's thread. Its
  * done() is called as always, when it has one: that is where the answer's bytes can be read.
  * Answers the request's status, E_UNAVAILABLE when it was not taken (then done() is not called). */

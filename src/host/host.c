@@ -225,9 +225,8 @@ void host_stop(struct host *h)
 bool host_is_quiet(const struct host *h)
 {
     if (h->is_dead) return true;
-    if (!h->is_stopping || atomic_load(&h->is_wake_pending) || !list_is_empty(&h->taken)) {
-        return false;
-    }
+    if (!h->is_stopping || !list_is_empty(&h->taken)) return false;
+    if (atomic_load(&h->is_wake_pending) || atomic_load(&h->is_wake_owed)) return false;
     /* On a full disk nothing more can be acknowledged: who still waits hears that it is closed. */
     if (h->is_disk_full && h->commit.retry_ns != 0) return !h->loader.is_under_way;
     return h->commit.batch == NULL && batch_is_empty(h->open) && loader_is_quiet(h) &&
@@ -236,14 +235,31 @@ bool host_is_quiet(const struct host *h)
 
 /* ---- posting ---- */
 
-bool host_post(struct host *h, struct request *request)
+/* Only who finds the flag down wakes: one wake for all that is posted until the next take. */
+static void wake(struct host *h)
 {
-    if (!queue_push(&h->posted, &request->node)) return false;
-    /* Only who finds the flag down wakes: one wake for all that is posted until the next take. */
     if (!atomic_exchange(&h->is_wake_pending, true) && h->options.wake != NULL) {
         h->options.wake(h->options.user);
     }
+}
+
+bool host_post(struct host *h, struct request *request)
+{
+    if (!queue_push(&h->posted, &request->node)) return false;
+    wake(h);
     return true;
+}
+
+bool host_post_quietly(struct host *h, struct request *request)
+{
+    if (!queue_push(&h->posted, &request->node)) return false;
+    atomic_store(&h->is_wake_owed, true);
+    return true;
+}
+
+void host_wake(struct host *h)
+{
+    if (atomic_load(&h->is_wake_owed) && atomic_exchange(&h->is_wake_owed, false)) wake(h);
 }
 
 /* ---- the turn ---- */
@@ -270,7 +286,9 @@ static void look_ahead(const struct host *h)
 static void run_requests(struct host *h)
 {
     if (list_is_empty(&h->taken) && !host_is_full(h)) {
+        /* Before taking: what is posted from now on wakes again. */
         atomic_store(&h->is_wake_pending, false);
+        atomic_store(&h->is_wake_owed, false);
         (void)queue_take_all(&h->posted, &h->taken, 0);
     }
     while (!host_is_full(h)) {
@@ -305,12 +323,18 @@ static int64_t next_turn_ns(const struct host *h)
     return at_ns > h->now_ns ? at_ns - h->now_ns : 0;
 }
 
+static void tell(const struct host *h)
+{
+    if (h->options.told != NULL) h->options.told(h->options.told_user);
+}
+
 int64_t host_turn(struct host *h)
 {
     if (h->is_dead) return INT64_MAX;
     h->now_ns =
         clock_advance(&h->clock, h->env->ops->wall_ns(h->env), h->env->ops->mono_ns(h->env));
     commit_finish(h);
+    tell(h); /* before the next batch is made */
     if (!h->is_dead) archiver_finish(h);
     if (!h->is_dead) loader_finish(h);
     if (!h->is_dead) run_requests(h);
@@ -322,6 +346,7 @@ int64_t host_turn(struct host *h)
     if (!h->is_dead) archiver_turn(h);
     if (!h->is_dead) loader_turn(h);
     commit_release_refused(h);
+    tell(h);
     return h->is_dead ? INT64_MAX : next_turn_ns(h);
 }
 

@@ -45,6 +45,10 @@ struct host_options {
     host_wake_fn *wake; /* may be NULL */
     host_send_fn *send; /* NULL with one shard */
     void *user;
+    /* On the host's thread, after requests may have been answered or work delivered: who was told
+     * something can be woken once for all of it. May be NULL. */
+    host_wake_fn *told;
+    void *told_user;
     size_t queue_n_max;   /* posted requests; beyond: host_post answers false */
     size_t hot_bytes_max; /* of instances; near it idle ones leave, beyond it starts are refused */
     size_t archive_lag_max;   /* journal bytes not yet archived; beyond it starts are refused */
@@ -72,6 +76,12 @@ void host_close(struct host *h);
 /* From any thread. False when the queue is full or the host is closed: the request stays the
  * caller's, answer its maker with E_UNAVAILABLE. */
 bool host_post(struct host *h, struct request *request);
+/* The same without waking the host, which may see it or not until host_wake(): for who posts many
+ * in a row, because a host that is woken for the first would work, and sleep again, before the
+ * second comes. */
+bool host_post_quietly(struct host *h, struct request *request);
+/* From any thread: wakes the host if something was posted quietly that it has not seen. */
+void host_wake(struct host *h);
 
 /* Does all there is to do now. Call after host_post (wake), after a job is done, and at the time it
  * answers: when (engine clock of env mono) it must be called again at the latest, in ns from now;

@@ -388,6 +388,11 @@ static void run_dues(struct loop *l)
     }
 }
 
+static void tell_turned(const struct loop *l)
+{
+    if (l->options.turned != NULL) l->options.turned(l->options.user);
+}
+
 /* Before the waiting: what the timers and the last turn have left. */
 static void on_prepare(uv_prepare_t *prepare)
 {
@@ -395,6 +400,7 @@ static void on_prepare(uv_prepare_t *prepare)
 
     look_at_clock(l);
     flush(l);
+    tell_turned(l);
     set_uv_timer(l);
 }
 
@@ -407,6 +413,7 @@ static void on_check(uv_check_t *check)
     look_at_clock(l);
     run_dues(l);
     unstick_listeners(l);
+    tell_turned(l); /* they can begin while we write */
     flush(l);
 }
 

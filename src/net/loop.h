@@ -19,6 +19,9 @@ struct loop_options {
     uint32_t connections_n_max;
     /* The bell was rung: on the loop's thread, once for any number of rings. */
     void (*bell)(void *user);
+    /* Everything that came in this turn was told, or the loop is about to wait: for what is better
+     * done once for all of it. May be NULL. */
+    void (*turned)(void *user);
     /* SIGTERM or SIGINT came: the first, the second, ... On the loop's thread. */
     void (*stop_signal)(void *user, int signal, unsigned count);
     void (*reload_signal)(void *user); /* SIGHUP */

@@ -36,6 +36,7 @@ struct server {
     struct mem mem; /* of the loop's thread */
     struct engine *engine;
     struct desk_engine desk_engine;
+    atomic_bool is_bell_owed; /* something came for the loop's thread, which was not woken yet */
     struct service *service;
     struct grpc_service grpc; /* sets the service's clock, then calls it */
     struct vitals *vitals;
@@ -69,21 +70,39 @@ static bool post(void *user, struct request *request)
 {
     struct server *s = user;
 
-    return is_engine_open(s) && engine_post(s->engine, request);
+    return is_engine_open(s) && engine_post_quietly(s->engine, request);
 }
 
 static bool post_to(void *user, uint32_t shard, struct request *request)
 {
     struct server *s = user;
 
-    return is_engine_open(s) && engine_post_to(s->engine, shard, request);
+    return is_engine_open(s) && engine_post_to_quietly(s->engine, shard, request);
+}
+
+/* The two threads wake each other once for a turn's worth, not for each request and answer: a wake
+ * costs as much as the work, and who is woken for one thing sleeps again before the next comes. */
+static void on_turned(void *user)
+{
+    struct server *s = user;
+
+    if (is_engine_open(s)) engine_wake(s->engine);
 }
 
 static void ring(void *user)
 {
     struct server *s = user;
 
-    loop_ring(s->loop);
+    atomic_store(&s->is_bell_owed, true);
+}
+
+/* On a host's thread. */
+static void on_told(void *user)
+{
+    struct server *s = user;
+
+    if (atomic_load(&s->is_bell_owed) && atomic_exchange(&s->is_bell_owed, false))
+        loop_ring(s->loop);
 }
 
 /* ---- time ---- */
@@ -397,6 +416,7 @@ static enum status make_loop(struct server *s)
         .http = pages_http(s->pages),
         .connections_n_max = s->options->connections_n_max,
         .bell = on_bell,
+        .turned = on_turned,
         .stop_signal = on_stop_signal,
         .reload_signal = on_reload_signal,
         .dump_signal = on_dump_signal,
@@ -464,7 +484,11 @@ static void release(struct server *s)
 
 static int open_all(struct server *s)
 {
-    int code = startup_open_engine(&s->options->engine, &s->engine);
+    struct engine_options engine_options = s->options->engine;
+
+    engine_options.host.told = on_told;
+    engine_options.host.told_user = s;
+    int code = startup_open_engine(&engine_options, &s->engine);
     if (code != EX_OK) return code;
 
     enum status status = make_service(s);
