@@ -61,6 +61,12 @@ size_t entity_backlog_size(const struct instance *i)
 
 /* ---- the lock ---- */
 
+bool entity_lock_is_due(const struct instance *i)
+{
+    return i->lock == NULL && !i->is_leased && i->inbox.first != NULL &&
+           i->inbox.first->kind == EVENT_ENTITY_LOCK_REQUESTED;
+}
+
 static bool is_of(const struct event_entity *a, const struct instance *i)
 {
     if (!bytes_equal(a->parent, i->lock_parent)) return false;
@@ -299,6 +305,8 @@ void entity_schedule(struct instance *i)
     bool is_wanted = batch_is_wanted(i);
 
     due_clear(c, &i->due);
+    /* Its lock is taken in the same step; after a recovery that ended in between, by the clock. */
+    if (entity_lock_is_due(i)) due_ms = now_ms(c);
     if (is_wanted && i->retry_at_ms <= now_ms(c)) {
         if (i->queue == NULL) queue_add_turn(i);
     } else {

@@ -100,17 +100,11 @@ static void pass_on(struct instance *i)
     }
 }
 
-static bool is_lock_due(const struct instance *i)
-{
-    return i->lock == NULL && !i->is_leased && i->inbox.first != NULL &&
-           i->inbox.first->kind == EVENT_ENTITY_LOCK_REQUESTED;
-}
-
 void entity_settle(struct instance *i)
 {
     struct core *c = i->core;
     assert(i->is_entity);
-    if (is_lock_due(i)) {
+    if (entity_lock_is_due(i)) {
         struct record record = {.kind = RECORD_ENTITY_LOCKED, .key = i->key};
         emit(c, &record);
         assert(i->lock != NULL);

@@ -328,6 +328,8 @@ uint32_t entity_batch_n(const struct instance *i);
 bool entity_is_empty(const struct instance *i);
 uint32_t entity_backlog_n(const struct instance *i);
 size_t entity_backlog_size(const struct instance *i);
+/* A lock request stands first, and nobody has the entity. */
+bool entity_lock_is_due(const struct instance *i);
 /* Remembers what the request says. False when it is damaged. */
 bool entity_lock_set(struct instance *i, const struct event *request);
 bool entity_is_locked_by(const struct instance *i, const struct event_entity *unlock);
