@@ -224,7 +224,8 @@ void on_lock_granted(struct core *c, const struct input *in)
     /* unlocked before it was granted: the unlock may have come before the request */
     release_set(c, i->key, i, true, &request, request.parent_execution);
     if (locks_is_granted(i, request.section)) { /* asked for again after a rewind */
-        c->stats.dropped_messages++;
+        struct record record = {.kind = RECORD_WOKEN, .key = i->key};
+        emit(c, &record);
         return;
     }
     buffer_clear(&c->scratch);
@@ -232,25 +233,48 @@ void on_lock_granted(struct core *c, const struct input *in)
     message_add(i, buffer_view(&c->scratch));
 }
 
-void locks_ask_again(struct instance *i)
+/* The members of the request that are not unlocked, as strings; appended. */
+static void held_of(const struct instance *i, const struct event *e, struct buffer *out,
+                    struct bytes *section)
 {
     struct core *c = i->core;
+    struct event_entity request;
+    struct bytes id;
+    enum status status = event_entity_decode(event_bytes(e), &c->temporary, &request);
+    assert(status == OK);
+    assert(request.kind == EVENT_ENTITY_LOCK_REQUESTED);
+    struct reader r = reader_make(request.lock_set);
+    while (strings_next(&r, &id)) {
+        struct bytes normal = entity_id_normal(id, &c->temporary);
+        if (!is_unlocked(i, request.section, normal)) strings_add(out, normal);
+    }
+    assert(!out->failed);
+    *section = request.section;
+}
+
+bool locks_are_held(const struct instance *i)
+{
+    struct buffer held;
+    struct bytes section;
+    buffer_init(&held, i->core->mem);
+    for (const struct event *e = i->history.first; e != NULL && held.len == 0; e = e->next) {
+        if (e->kind == EVENT_ENTITY_LOCK_REQUESTED) held_of(i, e, &held, &section);
+    }
+    bool are_held = held.len > 0;
+    buffer_release(&held);
+    return are_held;
+}
+
+void locks_ask_again(struct instance *i)
+{
     if (i->locks_n == 0) return;
     for (const struct event *e = i->history.first; e != NULL; e = e->next) {
-        struct event_entity request;
-        struct bytes id;
-        if (e->kind != EVENT_ENTITY_LOCK_REQUESTED) continue;
-        enum status status = event_entity_decode(event_bytes(e), &c->temporary, &request);
-        assert(status == OK);
         struct buffer held;
-        buffer_init(&held, c->mem);
-        struct reader r = reader_make(request.lock_set);
-        while (strings_next(&r, &id)) {
-            struct bytes normal = entity_id_normal(id, &c->temporary);
-            if (!is_unlocked(i, request.section, normal)) strings_add(&held, normal);
-        }
-        assert(!held.failed);
-        if (held.len > 0) locks_ask(i, request.section, buffer_view(&held));
+        struct bytes section;
+        if (e->kind != EVENT_ENTITY_LOCK_REQUESTED) continue;
+        buffer_init(&held, i->core->mem);
+        held_of(i, e, &held, &section);
+        if (held.len > 0) locks_ask(i, section, buffer_view(&held));
         buffer_release(&held);
     }
 }

@@ -376,6 +376,8 @@ void locks_unlock(struct instance *i, struct bytes section, struct bytes target)
  * there. */
 void locks_release(struct instance *i);
 bool locks_is_granted(const struct instance *i, struct bytes section);
+/* The history says that it has some entity locked. */
+bool locks_are_held(const struct instance *i);
 /* After a rewind: what the history says is locked was released when it failed. */
 void locks_ask_again(struct instance *i);
 void on_lock_granted(struct core *c, const struct input *in);

@@ -200,6 +200,7 @@ bool record_is_valid(struct core *c, const struct instance *i, const struct reco
     case RECORD_REWOUND:
         return instance_is_terminal(i) &&
                is_event_of_kind(c, record->event, EVENT_EXECUTION_REWOUND);
+    case RECORD_WOKEN: return !instance_is_terminal(i);
     case RECORD_TURN_FAILED:
     case RECORD_LATE:
     case RECORD_PARKED:

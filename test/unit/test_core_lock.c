@@ -253,6 +253,27 @@ TEST(a_rewind_locks_again)
     kit_free(k);
 }
 
+/* It must not go on in its section while somebody else is in it. */
+TEST(a_rewound_owner_waits_for_its_locks)
+{
+    struct kit *k = kit_new(2, 1);
+    start(k, "hub/o", "owner");
+    start(k, "hub/p", "other");
+    KIT_TURN(k, "owner", act_lock(1, "cs", "@a@1 @b@2"));
+    KIT_TURN(k, "owner", act_fail(2, "no"));
+    KIT_TURN(k, "other", act_lock(1, "x", "@b@2"));
+    EXPECT_STATUS(OK, kit_rewind(k, "hub/o", NULL));
+    EXPECT(kit_take_turn(k, "owner") == NULL);
+    kit_crash(k, 0);
+    kit_crash(k, 1);
+    EXPECT(kit_take_turn(k, "owner") == NULL);
+    kit_terminate(k, "hub/p", NULL, false);
+    EXPECT_TEXT("1 OrchestratorStarted\n", fresh_of(k, "owner"));
+    kit_terminate(k, "hub/o", NULL, false);
+    expect_free(k);
+    kit_free(k);
+}
+
 /* The holder's calls are out when its end comes: they are finished before anybody else's. */
 TEST(an_unlock_while_a_batch_is_out_keeps_its_place)
 {
