@@ -13,18 +13,21 @@ TARGET ?= fuzz_*
 release = build/release
 
 .DEFAULT_GOAL := all
-.PHONY: all run test sim torture fuzz bench tidy format lint-clang coverage install clean help \
+.PHONY: all run test interop sim torture fuzz bench tidy format lint-clang coverage install clean help \
     packages-build packages-test release
 
 all: release ## build build/norn, optimised and hardened (the default)
 	@ninja -C $(release) src/cmd/norn
 	@ln -sfn release/src/cmd/norn build/norn
 
-run: all ## build, then run the demonstration in ./norn-data
-	build/norn demo
+run: all ## build, then start the server on 127.0.0.1:4001 with its data in ./norn-data
+	build/norn server
 
 test: packages-build packages-test ## everything that proves the tree; ends with "N passed, M failed, K skipped"
 	@tools/run_tests
+
+interop: all packages-test ## the SDKs of others, unmodified, against norn; needs the network once (test/interop)
+	@tools/run_interop --norn build/norn
 
 sim: release ## run the simulator: make sim SEED=17 SECONDS=60
 	@ninja -C $(release) test/sim/norn-sim
@@ -42,6 +45,7 @@ fuzz: packages-build packages-test ## fuzz every target for a while: make fuzz S
 
 bench: all ## measure the engine on this machine, one JSON object per benchmark
 	build/norn bench engine --json
+	build/norn bench grpc --idle-workers 1000 --json
 	build/norn bench sleepers --count 1000000 --json
 
 tidy: ## check the rules a machine can check (tools/tidy)

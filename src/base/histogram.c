@@ -69,3 +69,12 @@ uint64_t histogram_at(const struct histogram *h, uint32_t per_mille)
     uint64_t last = bucket_last(bucket);
     return last < h->max ? last : h->max;
 }
+
+uint64_t histogram_count_to(const struct histogram *h, uint64_t value)
+{
+    unsigned own = bucket_of(value);
+    uint64_t count = 0;
+
+    for (unsigned bucket = 0; bucket < own; bucket++) count += h->buckets[bucket];
+    return bucket_last(own) == value ? count + h->buckets[own] : count;
+}

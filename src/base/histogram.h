@@ -23,5 +23,7 @@ void histogram_merge(struct histogram *into, const struct histogram *from);
 /* The value at or below which per_mille of 1000 lie: the upper edge of its bucket, or max when
  * that is less; 0 when empty. */
 uint64_t histogram_at(const struct histogram *h, uint32_t per_mille);
+/* How many are certainly at or below value: those of its own bucket only when value is its last. */
+uint64_t histogram_count_to(const struct histogram *h, uint64_t value);
 
 #endif

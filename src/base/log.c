@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <time.h>
 #include <unistd.h>
@@ -25,14 +26,16 @@ struct line {
     char text[FRAME_SIZE + MESSAGE_SIZE * ESCAPE_SIZE];
 };
 
-static enum log_level least_level = LOG_INFO;
+static atomic_int least_level = LOG_INFO;
 static enum log_format chosen_format = LOG_AUTO;
 
 void log_setup(enum log_level least, enum log_format format)
 {
-    least_level = least;
+    log_set_level(least);
     chosen_format = format;
 }
+
+void log_set_level(enum log_level least) { atomic_store(&least_level, (int)least); }
 
 static const char *level_name(enum log_level level)
 {
@@ -145,7 +148,7 @@ void log_line(enum log_level level, const char *format, ...)
     int errno_before = errno;
     va_list arguments;
 
-    if (level < least_level) return;
+    if ((int)level < atomic_load(&least_level)) return;
 
     va_start(arguments, format);
     int len = vsnprintf(message, sizeof message, format, arguments);

@@ -11,6 +11,8 @@ enum log_format { LOG_AUTO, LOG_TEXT, LOG_JSON };
 
 /* Before other threads start. Without it: from LOG_INFO on, LOG_AUTO. */
 void log_setup(enum log_level least, enum log_format format);
+/* At any time, from any thread. */
+void log_set_level(enum log_level least);
 /* Up to 2,000 bytes of message, the rest is cut off and marked "...". Leaves errno as it was. */
 __attribute__((format(printf, 2, 3))) void log_line(enum log_level level, const char *format, ...);
 

@@ -9,10 +9,14 @@
 #include <string.h>
 
 const struct command commands[] = {
+    {"server", "run the engine for clients and workers on the network",
+     "norn server --data ./norn-data --listen 127.0.0.1:4001", server_command_run},
     {"demo", "run a small orchestration and show its history", "norn demo --data ./norn-data",
      demo_run},
     {"bench engine", "measure orchestrations of no-op steps in an embedded engine",
      "norn bench engine --steps 5 --in-flight 10000 --duration 10 --json", bench_engine_run},
+    {"bench grpc", "measure workflows through a server, its workers and clients, over connections",
+     "norn bench grpc --in-flight 360 --duration 10 --json", bench_grpc_run},
     {"bench sleepers", "put many instances to sleep and wake them",
      "norn bench sleepers --count 100000 --json", bench_sleepers_run},
     {"bench restart", "measure the restart after kill -9 under load",

@@ -48,8 +48,10 @@ bool options_read(const struct command *command, const struct option_spec *specs
 
 int command_main(int argc, char **argv);
 
+int server_command_run(const struct command *command, int argc, char **argv);
 int demo_run(const struct command *command, int argc, char **argv);
 int bench_engine_run(const struct command *command, int argc, char **argv);
+int bench_grpc_run(const struct command *command, int argc, char **argv);
 int bench_sleepers_run(const struct command *command, int argc, char **argv);
 int bench_restart_run(const struct command *command, int argc, char **argv);
 

@@ -154,6 +154,7 @@ void instance_check(const struct instance *i)
     assert(i->seq <= c->seq);
     assert(i->late_n <= LIMIT_LATE_N);
     assert((i->late_first != NULL) == (i->late_n > 0));
+    assert(i->counted_as == instance_gauge(i));
     check_list(&i->history);
     check_list(&i->inbox);
     check_items(i);

@@ -59,6 +59,8 @@ struct core_options {
     uint64_t map_seed[2];
     policy_fn *policy; /* NULL: policy_default for all */
     void *policy_user;
+    uint32_t
+        jitter_percent; /* retries come up to so much earlier or later than their policy says */
     int64_t resend_ms;  /* unacknowledged messages are sent again after this */
     int64_t horizon_ms; /* an instance that must wake within this stays in memory */
 };
@@ -76,6 +78,17 @@ struct core_stats {
     uint64_t duplicate_messages; /* arrived before */
     uint64_t alerts;
     uint64_t entity_batches; /* committed */
+};
+
+/* What is in memory now; every instance is in one of the first five. */
+struct core_gauges {
+    uint64_t pending;
+    uint64_t running;
+    uint64_t suspended;
+    uint64_t ended;
+    uint64_t purged;
+    uint64_t entities;
+    uint64_t ready[WORK_KINDS_N]; /* work that nobody has taken, by kind */
 };
 
 /* E_NOMEM. */
@@ -165,6 +178,10 @@ enum status core_tasks(const struct core *c, struct bytes key, core_task_fn *fn,
 bool core_why(const struct core *c, struct bytes key, struct buffer *out);
 /* Its history, as strings of events, appended. False when it is not in memory. */
 bool core_history(const struct core *c, struct bytes key, struct buffer *out);
+/* A part of it: without the first skip_n events, as many as fit into size_max bytes, but at least
+ * one when there is one; size_max 0 = all. *has_more: there are others behind them. */
+bool core_history_part(const struct core *c, struct bytes key, uint32_t skip_n, size_t size_max,
+                       struct buffer *out, bool *has_more);
 /* Ids of the children it created in this execution, as strings, appended. */
 bool core_children(const struct core *c, struct bytes key, struct buffer *out);
 
@@ -178,6 +195,10 @@ enum status core_load(struct core *c, struct bytes snapshot, struct output *out)
 enum status snapshot_view(struct bytes snapshot, struct arena *arena, struct instance_view *out);
 /* Its history as strings, borrowed from snapshot. */
 enum status snapshot_history(struct bytes snapshot, struct bytes *events);
+/* Which execution it is of. */
+enum status snapshot_execution(struct bytes snapshot, uint8_t out[EXECUTION_ID_SIZE]);
+/* As core_children(). */
+enum status snapshot_children(struct bytes snapshot, struct arena *arena, struct buffer *out);
 
 /* ---- archiving and eviction ---- */
 
@@ -202,6 +223,8 @@ uint64_t core_seq(const struct core *c);
 /* When the next timer, lease or resend is due; INT64_MAX = nothing. */
 int64_t core_wake_at_ms(const struct core *c);
 const struct core_stats *core_stats(const struct core *c);
+/* Cheap: does not visit the instances. */
+void core_gauges(const struct core *c, struct core_gauges *out);
 int64_t core_now_ns(const struct core *c);
 
 /* ---- invariants ---- */

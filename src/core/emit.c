@@ -131,6 +131,14 @@ void new_execution_id(struct core *c, uint8_t out[EXECUTION_ID_SIZE])
     siphash128(c->in->random, bytes_make(count, sizeof count), out);
 }
 
+uint64_t step_random(struct core *c)
+{
+    uint8_t bytes[EXECUTION_ID_SIZE];
+    new_execution_id(c, bytes);
+    struct reader r = reader_make(bytes_make(bytes, sizeof bytes));
+    return reader_u64(&r);
+}
+
 static void apply_created(struct core *c, struct instance *i, const struct record *record)
 {
     if (i == NULL)
@@ -299,6 +307,7 @@ static void apply_to_instance(struct core *c, struct instance *i, const struct r
         i->park_reason = copy_must(&i->arena, record->reason);
         break;
     case RECORD_UNPARKED:
+        i->turns++; /* failures begin again at 0: no earlier dispatch may be taken for a new one */
         i->is_poisoned = false;
         i->failures = 0;
         i->retry_at_ms = 0;

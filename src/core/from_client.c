@@ -252,15 +252,21 @@ void on_client_suspend(struct core *c, const struct input *in)
     reply(c, OK, "");
 }
 
+/* Turns are offered again. True when they were not. */
+static bool unpark(struct core *c, struct instance *i)
+{
+    if (!i->is_poisoned || instance_is_terminal(i)) return false;
+    struct record record = {.kind = RECORD_UNPARKED, .key = i->key};
+    emit(c, &record);
+    assert(!i->is_poisoned);
+    return true;
+}
+
 void on_client_resume(struct core *c, const struct input *in)
 {
     struct instance *i = find_any_or_reply(c, in->client.key);
     if (i == NULL) return;
-    if (i->is_poisoned && !instance_is_terminal(i)) {
-        struct record record = {.kind = RECORD_UNPARKED, .key = i->key};
-        emit(c, &record);
-        assert(!i->is_poisoned);
-    }
+    (void)unpark(c, i);
     if (i->is_suspended && !instance_is_terminal(i)) {
         buffer_clear(&c->scratch);
         event_write_resumed(&c->scratch, c->now_ns, in->client.data);
@@ -294,24 +300,31 @@ void on_client_purge(struct core *c, const struct input *in)
 {
     struct instance *i = find_any_or_reply(c, in->client.key);
     if (i == NULL) return;
-    if (!instance_is_terminal(i)) {
+    if (!instance_is_terminal(i) && !in->client.is_forced) {
         reply(c, E_PRECONDITION, "the instance has not ended: terminate it before purging it");
         return;
     }
+    /* Ended in the ordinary way first: its parent and whoever waits for it hear of it. */
+    if (!i->is_entity && !instance_is_terminal(i)) ending_terminate(i, MAYBE_NONE, false);
     struct record record = {.kind = RECORD_PURGED, .key = i->key};
     emit(c, &record);
     assert(i->is_purged);
     reply(c, OK, "");
 }
 
-/* An operator has mended the cause: the step is tried again from its first failure on (S13). */
+/* An operator has mended the cause: the step is tried again from its first failure on (S13), and so
+ * is the turn, when it is the orchestrator itself that was parked. */
 void on_client_resubmit(struct core *c, const struct input *in)
 {
-    struct instance *i = find_or_reply(c, in->client.key);
+    struct instance *i = find_any_or_reply(c, in->client.key);
     if (i == NULL) return;
+    bool is_unparked = unpark(c, i);
     struct item *item = item_find(i, in->client.task_id, ITEM_TASK);
     if (item == NULL || (item->state != TASK_STATE_PARKED && item->state != TASK_STATE_WAITING)) {
-        reply(c, E_PRECONDITION, "this step does not wait for an operator or for a retry");
+        if (is_unparked)
+            reply(c, OK, "");
+        else
+            reply(c, E_PRECONDITION, "this step does not wait for an operator or for a retry");
         return;
     }
     assert(!item->is_detached);

@@ -654,6 +654,27 @@ void on_worker_task_done(struct core *c, const struct input *in)
 
 /* ---- leases ---- */
 
+/* As if it had never been taken: a lease is not durable, and neither is its end. */
+static void return_turn(struct instance *i)
+{
+    assert(i->is_leased);
+    assert(i->queue == NULL);
+    i->is_leased = false;
+    turn_schedule(i);
+    instance_sort(i);
+}
+
+/* The turn of an orchestration, or the batch of an entity. */
+static void give_turn_back(struct instance *i, const struct input *in, struct bytes why)
+{
+    if (in->lease.is_unsent)
+        return_turn(i);
+    else if (in->lease.is_parked)
+        park_turn(i, why);
+    else
+        supervise_turn(i, why);
+}
+
 void on_worker_abandon(struct core *c, const struct input *in)
 {
     const struct work_ref *ref = &in->lease.ref;
@@ -663,13 +684,18 @@ void on_worker_abandon(struct core *c, const struct input *in)
     if (why.len == 0) why = BYTES_LITERAL("the worker gave the work back");
 
     if (i != NULL && ref->kind == WORK_TURN && i->is_leased && turn_matches(i, ref)) {
-        supervise_turn(i, why);
+        give_turn_back(i, in, why);
     } else if (i != NULL && ref->kind == WORK_ENTITY && i->is_leased && entity_matches(i, ref)) {
-        supervise_turn(i, why);
+        give_turn_back(i, in, why);
     } else if (i != NULL && ref->kind == WORK_TASK) {
         struct item *item = task_find(i, ref->execution_id, ref->task_id);
         if (item != NULL && item->state == TASK_STATE_LEASED && task_matches(item, ref)) {
-            supervise(item, GIVEN_UP_ABANDONED, why, false);
+            if (in->lease.is_unsent)
+                item_queue(item);
+            else if (in->lease.is_parked)
+                park_task(item, GIVEN_UP_ABANDONED, why);
+            else
+                supervise(item, GIVEN_UP_ABANDONED, why, false);
         }
     }
     reply(c, OK, "");

@@ -115,6 +115,7 @@ struct input {
             struct maybe
                 data;        /* RAISE: input; TERMINATE: output; SUSPEND, RESUME, REWIND: reason */
             bool recurse;    /* CLIENT_TERMINATE */
+            bool is_forced;  /* CLIENT_PURGE: one that has not ended is terminated first */
             int32_t task_id; /* CLIENT_RESUBMIT */
         } client;
         struct {
@@ -127,6 +128,10 @@ struct input {
         struct {
             struct work_ref ref;
             bool is_lost; /* the worker is gone, rather than refusing */
+            /* WORKER_ABANDON: it never reached the worker: offered again at once, and no failure is
+             * counted. Nobody can have its token. */
+            bool is_unsent;
+            bool is_parked; /* WORKER_ABANDON: no worker can do it: it waits for an operator */
             struct bytes reason;
             int64_t extend_ms; /* WORKER_RENEW: complete-by from now */
         } lease;

@@ -98,6 +98,7 @@ void instance_clear(struct instance *i)
         .is_archived = kept.is_archived,
         .archived_seq = kept.archived_seq,
         .touched_ms = kept.touched_ms,
+        .counted_as = kept.counted_as,
     };
     *i = cleared;
     list_init(&i->items);
@@ -123,6 +124,7 @@ void instance_drop(struct instance *i)
     if (list_is_linked(&i->dirty)) leave_dirty(i);
     if (list_is_linked(&i->idle)) list_remove(&i->idle);
     list_remove(&i->all);
+    if (i->counted_as != GAUGE_NONE) c->gauges[i->counted_as]--;
     map_remove(&c->instances, &i->node);
     assert(c->instances_n > 0);
     c->instances_n--;
@@ -180,9 +182,47 @@ static void dirty_insert(struct core *c, struct instance *i)
     list_insert_before(&i->dirty, where);
 }
 
+enum gauge instance_gauge(const struct instance *i)
+{
+    if (i->is_purged) return GAUGE_PURGED;
+    if (i->is_entity) return GAUGE_ENTITY;
+    if (instance_is_terminal(i)) return GAUGE_ENDED;
+    if (i->is_suspended) return GAUGE_SUSPENDED;
+    return i->status == STATUS_PENDING ? GAUGE_PENDING : GAUGE_RUNNING;
+}
+
+static void count(struct instance *i)
+{
+    struct core *c = i->core;
+    if (i->counted_as != GAUGE_NONE) {
+        assert(c->gauges[i->counted_as] > 0);
+        c->gauges[i->counted_as]--;
+    }
+    i->counted_as = instance_gauge(i);
+    c->gauges[i->counted_as]++;
+}
+
+void core_gauges(const struct core *c, struct core_gauges *out)
+{
+    *out = (struct core_gauges){
+        .pending = c->gauges[GAUGE_PENDING],
+        .running = c->gauges[GAUGE_RUNNING],
+        .suspended = c->gauges[GAUGE_SUSPENDED],
+        .ended = c->gauges[GAUGE_ENDED],
+        .purged = c->gauges[GAUGE_PURGED],
+        .entities = c->gauges[GAUGE_ENTITY],
+    };
+    for (struct list *n = list_first(&c->all_queues); n != NULL; n = list_next(&c->all_queues, n)) {
+        const struct work_queue *q = container_of(n, struct work_queue, all);
+        assert((unsigned)q->kind < WORK_KINDS_N);
+        out->ready[q->kind] += q->n;
+    }
+}
+
 void instance_sort(struct instance *i)
 {
     struct core *c = i->core;
+    count(i);
     bool is_idle = !i->is_purged && !instance_has_work(i);
     if (list_is_linked(&i->idle)) list_remove(&i->idle);
     if (!is_idle) return;
@@ -288,6 +328,23 @@ bool core_history(const struct core *c, struct bytes key, struct buffer *out)
     const struct instance *i = instance_find_live(c, key);
     if (i == NULL) return false;
     events_add_to(&i->history, out);
+    return true;
+}
+
+bool core_history_part(const struct core *c, struct bytes key, uint32_t skip_n, size_t size_max,
+                       struct buffer *out, bool *has_more)
+{
+    const struct instance *i = instance_find_live(c, key);
+    if (i == NULL) return false;
+    const struct event *e = i->history.first;
+    for (; e != NULL && skip_n > 0; skip_n--) e = e->next;
+    size_t start = out->len;
+    for (; e != NULL; e = e->next) {
+        size_t size = out->len - start + varint_size(e->len) + e->len;
+        if (size_max > 0 && size > size_max && out->len > start) break;
+        strings_add(out, event_bytes(e));
+    }
+    *has_more = e != NULL;
     return true;
 }
 

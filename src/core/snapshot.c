@@ -485,6 +485,32 @@ enum status snapshot_history(struct bytes snapshot, struct bytes *events)
     return status;
 }
 
+enum status snapshot_execution(struct bytes snapshot, uint8_t out[EXECUTION_ID_SIZE])
+{
+    struct snapshot_head head;
+    struct reader r = reader_make(snapshot);
+    enum status status = head_read(&r, &head);
+    if (status != OK) return status;
+    memcpy(out, head.execution_id.ptr, EXECUTION_ID_SIZE);
+    return OK;
+}
+
+enum status snapshot_children(struct bytes snapshot, struct arena *arena, struct buffer *out)
+{
+    struct bytes events, one;
+    enum status status = snapshot_history(snapshot, &events);
+    if (status != OK) return status;
+    struct reader r = reader_make(events);
+    while (strings_next(&r, &one)) {
+        struct event_head head;
+        struct event_scheduled child;
+        if (event_head_decode(one, &head) != OK || head.kind != EVENT_CHILD_CREATED) continue;
+        if (event_scheduled_decode(one, arena, &child) == OK) strings_add(out, child.instance_id);
+    }
+    if (r.failed) return E_CORRUPT;
+    return out->failed ? E_NOMEM : OK;
+}
+
 /* A lease is volatile: live and reloaded states have the same digest. */
 uint64_t core_digest(const struct core *c)
 {

@@ -102,6 +102,18 @@ struct late {
     struct bytes answer;
 };
 
+/* What an instance is counted as, for core_gauges(). */
+enum gauge {
+    GAUGE_NONE,
+    GAUGE_PENDING,
+    GAUGE_RUNNING,
+    GAUGE_SUSPENDED,
+    GAUGE_ENDED,
+    GAUGE_PURGED,
+    GAUGE_ENTITY,
+};
+#define GAUGES_N 7
+
 /* A signal that waits for its time. Arena of the instance. */
 struct delayed {
     struct delayed *next;
@@ -132,7 +144,8 @@ struct instance {
     bool is_poisoned;       /* parked: turns are not offered */
     struct event_list history;
     struct event_list inbox;
-    uint64_t turns;    /* committed; also every other change of the history: base of a turn */
+    uint64_t turns;    /* committed; also every other change of the history, and every time it was
+                          unparked: base of a turn */
     uint32_t failures; /* of the present turn */
     int64_t retry_at_ms;
     int64_t start_at_ms;
@@ -185,6 +198,7 @@ struct instance {
     bool is_archived;      /* the archive has a row of it */
     uint64_t archived_seq; /* as of this record */
     int64_t touched_ms;
+    enum gauge counted_as; /* set by instance_sort() only */
 };
 
 /* Work of one kind and name that waits for a worker. */
@@ -244,6 +258,7 @@ struct core {
     struct peer *peers; /* partitions_n */
     uint32_t letters_n;
     struct core_stats stats;
+    uint64_t gauges[GAUGES_N]; /* instances, by counted_as */
 
     /* the present step */
     const struct input *in;
@@ -273,8 +288,9 @@ bool instance_has_work(const struct instance *i);
 int64_t instance_wake_ms(const struct instance *i);
 /* Called after every change: marks dirty, moves between the lists. */
 void instance_touched(struct instance *i);
-/* Into or out of the list of idle ones, as its state wants. */
+/* Into or out of the list of idle ones, as its state wants; and counted as what it is. */
 void instance_sort(struct instance *i);
+enum gauge instance_gauge(const struct instance *i);
 void instance_view(const struct instance *i, struct arena *arena, struct instance_view *out);
 void instance_check(const struct instance *i);
 bool instance_has_started(const struct instance *i); /* ExecutionStarted is in its history */
@@ -456,6 +472,8 @@ struct bytes text_cut(struct bytes text, size_t size_max);
 __attribute__((format(printf, 2, 3))) const char *step_text(struct core *c, const char *format,
                                                             ...);
 void new_execution_id(struct core *c, uint8_t out[EXECUTION_ID_SIZE]);
+/* Another number for each call, from the randomness of the step's input. */
+uint64_t step_random(struct core *c);
 void alert(struct core *c, const struct instance *i, const char *text);
 int64_t now_ms(const struct core *c);
 
@@ -488,6 +506,9 @@ const struct policy *policy_of_event(const struct core *c, const struct event *e
 /* The step was lost, late, refused or has failed: decides what comes next and records it. */
 void supervise(struct item *item, const char *type, struct bytes why, bool is_final);
 void supervise_turn(struct instance *i, struct bytes why);
+/* No worker can do it: past the ladder at once. One that nobody waits for any more is given up. */
+void park_task(struct item *item, const char *type, struct bytes why);
+void park_turn(struct instance *i, struct bytes why);
 
 /* ---- handlers, one for each sender ---- */
 void on_client_start(struct core *c, const struct input *in);

@@ -16,6 +16,8 @@
 #define SNAPSHOTS_KEEP ((size_t)16 << 20) /* of the buffer, from round to round */
 #define RETRY_FIRST_NS (200 * NS_PER_MS)  /* doubles with each failure */
 #define RETRY_LAST_NS (60 * NS_PER_S)
+#define LASTING_N 10u /* failures in a row, and over so long, that are no hiccup */
+#define LASTING_NS (30 * NS_PER_S)
 #define MAINTAIN_NS (10 * NS_PER_S) /* when there was nothing to do */
 #define PROBE_NS NS_PER_S
 #define ARENA_CHUNK_SIZE ((size_t)64 << 10)
@@ -300,6 +302,7 @@ static void fail_round(struct host *h)
     int64_t delay_ns = RETRY_FIRST_NS;
 
     if (a->failures_n == 0) {
+        a->failing_since_ns = h->now_ns;
         log_error("the archive cannot be written, the journal keeps everything meanwhile: %s",
                   status_text(a->status));
     }
@@ -307,7 +310,12 @@ static void fail_round(struct host *h)
     a->failures_n++;
     a->retry_ns = h->now_ns + (delay_ns < RETRY_LAST_NS ? delay_ns : RETRY_LAST_NS);
     a->state = ROUND_BUILT;
-    if (h->is_stopping) a->is_given_up = true;
+    if (h->is_stopping) {
+        a->is_given_up = true;
+    } else if (a->status == E_IO && a->failures_n >= LASTING_N &&
+               h->now_ns - a->failing_since_ns >= LASTING_NS) {
+        host_fatal(h, E_IO, "the archive cannot be written");
+    }
 }
 
 static void finish_entry(struct host *h, const struct round_entry *entry)

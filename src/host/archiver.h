@@ -8,8 +8,11 @@
  *                         ^                                               │ failed
  *                         └──────────────── some time later ──────────────┘
  *
- * A round is never given up: what was picked is not dirty for the core any more. The archive is
- * never ahead of the journal, and says up to which frame it has everything (applied_lsn).
+ * A round is never given up: what was picked is not dirty for the core any more. A full disk or a
+ * lock is waited for; when reading and writing fail for good (ten times over half a minute) the
+ * process ends, because the archive stays closed after such a failure and only opening it again
+ * may help. The archive is never ahead of the journal, and says up to which frame it has
+ * everything (applied_lsn).
  */
 #ifndef HOST_ARCHIVER_H
 #define HOST_ARCHIVER_H
@@ -57,6 +60,7 @@ struct archiver {
     uint64_t needs_lsn; /* durable before the round may run */
     enum status status;
     uint32_t failures_n;
+    int64_t failing_since_ns; /* the first of these failures */
     int64_t retry_ns;
     int64_t next_ns;       /* next round at the latest */
     bool waits_for_loader; /* idle ones shall leave as soon as no read job is under way */

@@ -50,7 +50,7 @@ static void deliver_work(struct host *h, uint32_t index, const struct effect_wor
     struct input in = {
         .kind = INPUT_WORKER_ABANDON,
         .lease = {.ref = work->ref,
-                  .is_lost = true,
+                  .is_unsent = true,
                   .reason = BYTES_LITERAL("the worker has left")},
     };
     if (host_step(h, index, &in, NULL) != OK) {
@@ -174,6 +174,9 @@ void commit_finish(struct host *h)
     h->is_disk_full = false;
     assert(c->frame.lsn == h->lsn_durable + 1);
     h->lsn_durable = c->frame.lsn;
+    int64_t latency_ns = h->env->ops->mono_ns(h->env) - c->submitted_ns;
+    histogram_add(&c->latency_ns, latency_ns > 0 ? (uint64_t)latency_ns : 0);
+    histogram_add(&c->frame_size, c->frame.payload.len);
     h->frames++;
     h->frame_bytes += c->frame.payload.len;
     archiver_frame(h, c->frame.lsn, c->frame.payload.len);
@@ -212,6 +215,7 @@ bool commit_turn(struct host *h)
         .time_ns = h->now_ns,
         .payload = buffer_view(&b->payload),
     };
+    c->submitted_ns = h->env->ops->mono_ns(h->env);
     submit(h);
     return false;
 }

@@ -274,6 +274,8 @@ enum status dispatcher_credit(struct dispatcher *d, struct worker *worker, uint3
     return OK;
 }
 
+size_t dispatcher_workers_n(const struct dispatcher *d) { return d->workers_map.n; }
+
 struct worker *dispatcher_find(struct dispatcher *d, uint32_t id)
 {
     if (d->found != NULL && d->found->id == id) return d->found;

@@ -105,6 +105,8 @@ enum status dispatcher_attach(struct dispatcher *d, struct worker *worker);
 enum status dispatcher_detach(struct dispatcher *d, struct worker *worker);
 enum status dispatcher_credit(struct dispatcher *d, struct worker *worker, uint32_t turns,
                               uint32_t tasks, uint32_t entities);
+/* Attached. */
+size_t dispatcher_workers_n(const struct dispatcher *d);
 /* NULL when it is gone. */
 struct worker *dispatcher_find(struct dispatcher *d, uint32_t id);
 

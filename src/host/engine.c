@@ -6,6 +6,7 @@
 #define _GNU_SOURCE /* pthread_setname_np */
 #include "host/engine.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/queue.h"
@@ -13,6 +14,8 @@
 #include "host/engine_query.h"
 #include "host/env_threads.h"
 #include "host/format.h"
+#include "host/purger.h"
+#include "host/rows.h"
 #include "store/io.h"
 
 #include <pthread.h>
@@ -39,6 +42,8 @@ struct engine {
     struct engine_options options;
     struct shard *shards;
     uint32_t open_n; /* shards whose thread runs */
+    struct purger purger;
+    atomic_bool is_closing; /* purges under way make no more requests */
 };
 
 void engine_options_init(struct engine_options *options)
@@ -314,6 +319,19 @@ static enum status open_shards(struct engine *e, char *damage)
     return OK;
 }
 
+static bool post_purge(struct purger *p, struct request *request)
+{
+    struct engine *e = container_of(p, struct engine, purger);
+
+    return !atomic_load(&e->is_closing) && engine_post(e, request);
+}
+
+static int64_t purger_now_ns(struct purger *p)
+{
+    (void)p;
+    return clock_mono_ns();
+}
+
 enum status engine_open(const struct engine_options *options, char *damage, struct engine **out)
 {
     struct mem mem;
@@ -325,6 +343,8 @@ enum status engine_open(const struct engine_options *options, char *damage, stru
     if (e == NULL) return E_NOMEM;
     e->mem = mem;
     e->options = *options;
+    e->purger.post = post_purge;
+    e->purger.now_ns = purger_now_ns;
     enum status status = lock_directory(e, damage);
     if (status == OK) status = read_format(e, damage);
     if (status == OK) status = open_shards(e, damage);
@@ -339,6 +359,7 @@ enum status engine_open(const struct engine_options *options, char *damage, stru
 /* All stop before any is closed: until then they may send to each other. */
 void engine_close(struct engine *e)
 {
+    atomic_store(&e->is_closing, true);
     for (uint32_t i = 0; i < e->open_n; i++) env_threads_stop(e->shards[i].env);
     for (uint32_t i = 0; i < e->open_n; i++) {
         int failed = pthread_join(e->shards[i].thread, NULL);
@@ -372,6 +393,11 @@ bool engine_post(struct engine *e, struct request *request)
     assert(shards_n == 1 || !is_for_one_shard(request->kind));
     if (shards_n == 1) return engine_post_to(e, 0, request);
     if (request->kind == REQUEST_QUERY) return engine_query(e, request);
+    if (request->kind == REQUEST_PURGE_WHERE) return purge_where(&e->purger, request) == OK;
+    if (request->kind == REQUEST_PURGE && request->client.recurse &&
+        key_is_complete(request->key)) {
+        return purge_tree(&e->purger, request) == OK;
+    }
     uint32_t partition = request->kind == REQUEST_ACK
                              ? request->message.to
                              : partition_of(request->key, e->format.partitions_n);

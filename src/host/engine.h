@@ -38,7 +38,8 @@ enum status engine_open(const struct engine_options *options, char *damage, stru
  * are answered E_CLOSED. Nobody may post any more. */
 void engine_close(struct engine *e);
 
-/* From any thread. To the shard that has the request's instance; a QUERY to all of them, merged.
+/* From any thread. To the shard that has the request's instance; a QUERY to all of them, merged; a
+ * PURGE_WHERE and a recursive PURGE as many requests to all of them, see purger.h.
  * WORKER_* and STATS are for one shard: engine_post_to(). False: full or closing; the request stays
  * the caller's. */
 bool engine_post(struct engine *e, struct request *request);

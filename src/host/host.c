@@ -10,6 +10,7 @@
 #define RELEASES_N_MAX                                                                             \
     64u /* batches without records that one turn releases; the next one goes on */
 #define CACHE_LINE_SIZE 64
+#define RETRY_JITTER_PERCENT 20
 #define DAMAGE_SIZE 400 /* as promised in host.h */
 
 void host_options_init(struct host_options *options)
@@ -52,6 +53,24 @@ void host_fatal(struct host *h, enum status status, const char *what)
     h->env->ops->fatal(h->env, status, what);
 }
 
+/* ---- purges of many ---- */
+
+/* Behind what was taken already. Its own requests are not counted against the queue: they are few,
+ * and who made them waits for them. */
+static bool post_within(struct purger *p, struct request *request)
+{
+    struct host *h = container_of(p, struct host, purger);
+
+    if (h->is_stopping || h->is_dead) return false;
+    list_push_back(&h->taken, &request->node);
+    return true;
+}
+
+static int64_t purger_now_ns(struct purger *p)
+{
+    return container_of(p, struct host, purger)->now_ns;
+}
+
 /* ---- open ---- */
 
 static enum status cores_init(struct host *h)
@@ -69,6 +88,7 @@ static enum status cores_init(struct host *h)
             .map_seed = {h->seed[0], h->seed[1]},
             .policy = o->policy,
             .policy_user = o->policy_user,
+            .jitter_percent = RETRY_JITTER_PERCENT,
             .resend_ms = o->resend_ms,
             .horizon_ms = o->horizon_ms,
         };
@@ -148,6 +168,8 @@ enum status host_open(struct env *env, struct journal *journal, struct archive *
     queue_init(&h->posted, options->queue_n_max);
     list_init(&h->taken);
     list_init(&h->refused);
+    h->purger.post = post_within;
+    h->purger.now_ns = purger_now_ns;
     enum status status = parts_init(h);
     if (status == OK) status = recovery_run(h, damage, DAMAGE_SIZE);
     if (status != OK) {
@@ -181,6 +203,7 @@ void host_close(struct host *h)
     struct list inside;
 
     list_init(&inside);
+    h->is_stopping = true; /* nothing new from inside either */
     queue_close(&h->posted);
     (void)queue_take_all(&h->posted, &h->taken, 0);
     for (int i = 0; i < 2; i++) list_splice_back(&inside, &h->batches[i].replies);
@@ -318,6 +341,17 @@ static void add_core_stats(struct core_stats *sum, const struct core_stats *one)
     sum->alerts += one->alerts;
 }
 
+static void add_gauges(struct core_gauges *sum, const struct core_gauges *one)
+{
+    sum->pending += one->pending;
+    sum->running += one->running;
+    sum->entities += one->entities;
+    sum->suspended += one->suspended;
+    sum->ended += one->ended;
+    sum->purged += one->purged;
+    for (int kind = 0; kind < WORK_KINDS_N; kind++) sum->ready[kind] += one->ready[kind];
+}
+
 void host_stats(const struct host *h, struct host_stats *out)
 {
     *out = (struct host_stats){
@@ -331,11 +365,19 @@ void host_stats(const struct host *h, struct host_stats *out)
         .loaded = h->loader.loaded,
         .mem_used = h->options.mem->used + h->own.used,
         .journal_bytes = h->journal_bytes,
-        .is_disk_full = h->is_disk_full,
+        .is_disk_full = h->is_disk_full || !h->has_spare, /* either refuses what makes it grow */
         .recovery_ns = h->recovery_ns,
         .recovered_frames = h->recovered_frames,
+        .waiters = h->waiters.n,
+        .parked = h->loader.parked_n,
+        .workers = dispatcher_workers_n(&h->dispatcher),
+        .commit_ns = h->commit.latency_ns,
+        .frame_size = h->commit.frame_size,
     };
     for (uint32_t i = 0; i < h->cores_n; i++) {
+        struct core_gauges gauges;
+        core_gauges(h->cores[i], &gauges);
+        add_gauges(&out->gauges, &gauges);
         add_core_stats(&out->core, core_stats(h->cores[i]));
         out->instances_hot += core_instances_n(h->cores[i]);
     }
@@ -344,6 +386,12 @@ void host_stats(const struct host *h, struct host_stats *out)
 void host_stats_add(struct host_stats *sum, const struct host_stats *one)
 {
     add_core_stats(&sum->core, &one->core);
+    add_gauges(&sum->gauges, &one->gauges);
+    sum->waiters += one->waiters;
+    sum->parked += one->parked;
+    sum->workers += one->workers;
+    histogram_merge(&sum->commit_ns, &one->commit_ns);
+    histogram_merge(&sum->frame_size, &one->frame_size);
     if (sum->lsn_durable == 0) {
         sum->lsn_durable = one->lsn_durable;
         sum->lsn_applied = one->lsn_applied;

@@ -18,6 +18,7 @@
 #ifndef HOST_HOST_H
 #define HOST_HOST_H
 
+#include "base/histogram.h"
 #include "host/dispatcher.h"
 #include "host/env.h"
 #include "host/request.h"
@@ -83,7 +84,13 @@ void host_stop(struct host *h);
 bool host_is_quiet(const struct host *h);
 
 struct host_stats {
-    struct core_stats core; /* sum of its partitions */
+    struct core_stats core;      /* sum of its partitions */
+    struct core_gauges gauges;   /* likewise */
+    uint64_t waiters;            /* WAITs that wait for a change */
+    uint64_t parked;             /* requests that wait for the archive */
+    uint64_t workers;            /* attached */
+    struct histogram commit_ns;  /* from handing a frame over until it is known to be durable */
+    struct histogram frame_size; /* bytes of records in one frame */
     uint64_t lsn_durable;
     uint64_t lsn_applied; /* archived up to */
     uint64_t frames;

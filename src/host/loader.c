@@ -24,6 +24,7 @@ enum status loader_init(struct host *h)
     list_init(&l->wanted);
     list_init(&l->looks);
     filter_init(&l->left, &h->own);
+    filter_init(&l->waits, &h->own);
     buffer_init(&l->due_key, &h->own);
     mem_init(&l->job.mem, SIZE_MAX);
     arena_init(&l->job.arena, &l->job.mem, READ_ARENA_CHUNK_SIZE);
@@ -53,6 +54,7 @@ void loader_release(struct host *h)
     while (!list_is_empty(&l->wanted)) load_free(h, load_of_wanted(list_first(&l->wanted)));
     map_release(&l->loads);
     filter_release(&l->left);
+    filter_release(&l->waits);
     buffer_release(&l->due_key);
     arena_release(&l->job.arena);
     mem_release(&l->job.mem);
@@ -120,6 +122,43 @@ void loader_look(struct host *h, struct request *request)
     }
     list_push_back(&l->looks, &request->node);
     l->parked_n++;
+    if (request->kind == REQUEST_WAIT) filter_add(&l->waits, (uint64_t)(uintptr_t)request);
+}
+
+/* It is not parked as a look any more. */
+static void look_end(struct loader *l, const struct request *request)
+{
+    assert(l->parked_n > 0);
+    l->parked_n--;
+    if (request->kind == REQUEST_WAIT) filter_remove(&l->waits, (uint64_t)(uintptr_t)request);
+    if (l->waits.n == 0) filter_clear(&l->waits); /* it sees again, if it was blind */
+}
+
+/* Only needed while the addresses could not be kept. */
+static bool is_listed(const struct loader *l, const struct request *wait)
+{
+    for (struct list *n = list_first(&l->looks); n != NULL; n = list_next(&l->looks, n)) {
+        if (n == &wait->node) return true;
+    }
+    return false;
+}
+
+bool loader_cancel(struct host *h, const struct request *wait)
+{
+    struct loader *l = &h->loader;
+
+    if (l->waits.n == 0 || !filter_has(&l->waits, (uint64_t)(uintptr_t)wait)) return false;
+    for (uint32_t i = 0; i < l->job.looks_n; i++) {
+        if (l->job.looks[i].request != wait) continue;
+        l->job.looks[i].is_cancelled = true;
+        return false;
+    }
+    if (l->waits.is_blind && !is_listed(l, wait)) return false;
+    struct request *known = (struct request *)(uintptr_t)wait; /* it is ours: it waits here */
+    list_remove(&known->node);
+    look_end(l, known);
+    request_refuse(h, known, E_TIMEOUT, "the wait was cancelled");
+    return true;
 }
 
 void loader_left(struct host *h, uint64_t hash)
@@ -336,7 +375,11 @@ static void use_look(struct host *h, const struct look *look)
     struct request *request = look->request;
     struct instance_view view;
 
-    h->loader.parked_n--;
+    look_end(&h->loader, request);
+    if (look->is_cancelled) {
+        request_refuse(h, request, E_TIMEOUT, "the wait was cancelled");
+        return;
+    }
     bool is_old = filter_has(&h->loader.left, key_hash(request->key));
     if (is_old || core_view(h->cores[host_index_of(h, request->key)], request->key, &view)) {
         request_run(h, request); /* newer than what was read: looks again */
@@ -412,4 +455,5 @@ void loader_give_up(struct host *h, struct list *to)
     l->job.looks_n = 0;
     list_splice_back(to, &l->looks);
     l->parked_n = 0;
+    filter_clear(&l->waits);
 }

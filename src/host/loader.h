@@ -42,6 +42,7 @@ struct load {
 /* A request that only wants to see. */
 struct look {
     struct request *request;
+    bool is_cancelled; /* a WAIT that is not wanted any more; the lane may still read its key */
     enum status status;
     struct archive_row row; /* in the job's arena */
 };
@@ -77,7 +78,8 @@ struct loader {
     struct map loads; /* by key, also those in the job */
     struct list wanted;
     uint32_t parked_n;
-    struct list looks; /* requests, by node */
+    struct list looks;   /* requests, by node */
+    struct filter waits; /* addresses of the WAITs among them, also of those in the job */
     struct read_job job;
     bool is_under_way; /* from submission until its answer was used */
     bool is_done;
@@ -101,8 +103,11 @@ bool loader_is_at_hand(const struct host *h, uint32_t index, struct bytes key);
 /* Brings it into memory; the request (NULL: nobody) goes on (request_run) when it is there.
  * E_UNAVAILABLE (too many wait), E_NOMEM: the request is still the caller's. */
 enum status loader_load(struct host *h, uint32_t index, struct bytes key, struct request *request);
-/* Reads it without loading it, for GET, HISTORY and WAIT. */
+/* Reads it without loading it, for GET, HISTORY, CHILDREN and WAIT. */
 void loader_look(struct host *h, struct request *request);
+/* Ends a WAIT that is parked here, at once or, while it is being read, when that is over; it is
+ * answered E_TIMEOUT. False: it will not end at once. `wait` is compared, never read. */
+bool loader_cancel(struct host *h, const struct request *wait);
 /* An instance has left memory: the archive has it as it was. */
 void loader_left(struct host *h, uint64_t hash);
 

@@ -93,7 +93,7 @@ static enum status walk(struct host *h, struct request *request, struct purge *p
             return status == OK ? E_BUSY : status;
         }
         if (!host_view(h, index, key, &view)) continue; /* there is none */
-        if (!view.is_terminal) return E_PRECONDITION;
+        if (!view.is_terminal && !request->client.is_forced) return E_PRECONDITION;
         enum status status = add_children(h, p, key);
         if (status != OK) return status;
     }
@@ -128,7 +128,10 @@ static void purge_all(struct host *h, struct request *request, struct purge *p)
         bool is_root = k->next == NULL;
         bool is_there = host_view(h, index, k->node.key, &view);
         if (!is_there && !is_root) continue;
-        struct input in = {.kind = INPUT_CLIENT_PURGE, .client = {.key = k->node.key}};
+        struct input in = {
+            .kind = INPUT_CLIENT_PURGE,
+            .client = {.key = k->node.key, .is_forced = request->client.is_forced},
+        };
         status = host_step(h, index, &in, is_root ? request : NULL);
         if (status == OK && is_there) purged_n++;
     }
@@ -164,7 +167,7 @@ void purge_run(struct host *h, struct request *request)
 
     if (h->options.shards_n > 1) {
         request_refuse(h, request, E_UNSUPPORTED,
-                       "a recursive purge needs all instances in one shard: purge one by one");
+                       "a recursive purge over several shards is the engine's to do");
         return;
     }
     if (p == NULL) p = purge_new(h, request);
@@ -182,10 +185,9 @@ void purge_run(struct host *h, struct request *request)
     if (status == OK) {
         purge_all(h, request, p);
     } else if (status == E_PRECONDITION) {
-        fail(h, request, status,
-             "the instance or one that it started has not ended: terminate it before purging it");
+        fail(h, request, status, PURGE_TEXT_RUNNING);
     } else if (status == E_LIMIT) {
-        fail(h, request, status, "the instance has more than 10000 descendants: purge them first");
+        fail(h, request, status, PURGE_TEXT_MANY);
     } else {
         fail(h, request, status, "the purge could not be done now: try again");
     }

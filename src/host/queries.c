@@ -13,6 +13,9 @@
 
 #define QUERY_CHUNK_SIZE ((size_t)16 << 10)
 #define LEFT_SIZE_MAX ((size_t)64 << 20)
+/* Bytes of instances that are unpacked for one page; what is kept of them is less. It ends there,
+ * with more behind it. */
+#define READ_SIZE_MAX ((size_t)64 << 20)
 
 void queries_init(struct host *h)
 {
@@ -60,6 +63,7 @@ static void query_clear(struct query *q)
     q->rows_n = 0;
     q->left = NULL;
     q->is_void = false;
+    q->is_cut = false;
     arena_reset(&q->read_arena);
     arena_reset(&q->arena);
 }
@@ -70,6 +74,7 @@ static void query_open(struct query *q, struct request *request)
 
     q->request = request;
     q->limit = limit_of(wanted);
+    q->want_payloads = wanted->want_payloads;
     q->archive_query = (struct archive_query){
         .hub = wanted->hub,
         .status_mask = wanted->status_mask,
@@ -88,7 +93,7 @@ static void query_open(struct query *q, struct request *request)
         .entities = wanted->entities,
         .want_transient = wanted->want_transient,
         /* of an entity the row alone says too little */
-        .want_snapshot = wanted->want_payloads || wanted->entities,
+        .want_snapshot = !wanted->want_keys || wanted->entities,
     };
 }
 
@@ -114,7 +119,10 @@ static enum status keep_row(void *user, const struct archive_row *row)
 
     enum status status = row->snapshot.len > 0 ? snapshot_view(row->snapshot, arena, &view)
                                                : view_of_row(row, arena, &view);
-    if (status == OK) status = view_copy(&view, true, arena, &c->view);
+    if (status == OK) {
+        view.wake_ms = row->wake_ms; /* a snapshot does not say */
+        status = view_copy(&view, q->want_payloads, arena, &c->view);
+    }
     if (status != OK) return status;
     c->time_ms = q->archive_query.by_completion ? row->completed_ms : row->created_ms;
     c->id = key_id(c->view.key);
@@ -122,13 +130,18 @@ static enum status keep_row(void *user, const struct archive_row *row)
     q->rows = c;
     q->row_last = c;
     q->rows_n++;
-    return OK;
+    q->read_size += row->snapshot.len;
+    q->is_cut = q->read_size > READ_SIZE_MAX;
+    return q->is_cut ? E_LIMIT : OK; /* stops */
 }
 
 void queries_read(struct query *q, struct archive *archive)
 {
     q->rows_n = 0;
+    q->read_size = 0;
+    q->is_cut = false;
     q->status = archive_query(archive, &q->archive_query, keep_row, q);
+    if (q->is_cut) q->status = OK;
 }
 
 /* ---- merging ---- */
@@ -162,7 +175,7 @@ static void page_sort(struct page *p)
 }
 
 /* The archive has rows beyond the last one that was read. */
-static bool has_unread(const struct query *q) { return q->rows_n > q->limit; }
+static bool has_unread(const struct query *q) { return q->is_cut || q->rows_n > q->limit; }
 
 static void page_add(struct page *p, const struct candidate *c)
 {

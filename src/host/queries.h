@@ -29,12 +29,15 @@ struct query {
     struct request *request;            /* NULL: no list is being read */
     struct archive_query archive_query; /* its position moves on as the archive is read */
     uint32_t limit;
+    bool want_payloads;
     /* The lane's, while the job is under way. */
     struct mem read_mem;
     struct arena read_arena;
     struct candidate *rows; /* from the archive, last first */
     struct candidate *row_last;
     uint32_t rows_n;
+    size_t read_size; /* of their snapshots */
+    bool is_cut;      /* the page was as large as may be before it had all its rows */
     enum status status;
     /* The host's. */
     struct arena arena;

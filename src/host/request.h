@@ -34,6 +34,7 @@
     X(ACK, false)                                                                                  \
     X(GET, false)                                                                                  \
     X(HISTORY, false)                                                                              \
+    X(CHILDREN, false)                                                                             \
     X(WAIT, false)                                                                                 \
     X(CANCEL, false)                                                                               \
     X(PURGE_WHERE, false)                                                                          \
@@ -69,10 +70,11 @@ struct request_query {
     bool has_after;
     int64_t after_ms;
     struct bytes after_id;
-    uint32_t limit; /* 1 to QUERY_LIMIT_MAX; clamped */
-    /* Input, output, failure, custom status, and all else that a view has. Without: an archived one
-     * has no version, tags and execution id either, and its times are in whole milliseconds. */
-    bool want_payloads;
+    uint32_t limit;     /* 1 to QUERY_LIMIT_MAX; clamped */
+    bool want_payloads; /* input, output and custom status too */
+    /* Only what the archive finds without reading the instance: no failure, version, tags and
+     * execution id of an archived one, and its times in whole milliseconds. */
+    bool want_keys;
     /* Entities instead of orchestrations (never both). id_prefix is then "@name@..." or "@";
      * from_ms and to_ms are of the last change, the order and after_ms of the creation, which a
      * view has; status_mask, terminal_only, by_completion, name, tag and error_part say nothing. */
@@ -114,6 +116,9 @@ struct request {
         struct {                              /* ABANDON, RENEW */
             struct work_ref ref;
             bool is_lost;
+            /* ABANDON: it never reached the worker: offered again at once, and no failure is
+             * counted. */
+            bool is_unsent;
             /* ABANDON: this cannot be done by any worker (its messages are too large, say): the
              * turn or task is parked with the reason, until an operator resubmits it. */
             bool is_parked;
@@ -133,7 +138,8 @@ struct request {
         } wait;
         /* CANCEL of a WAIT with the same key. When it still waits it is answered E_TIMEOUT, before
          * this request's own done(); E_NOT_FOUND otherwise: then it was answered already, or soon
-         * is. `wait` is compared, never read: it may be gone. */
+         * is. `wait` is compared, never read: it may be gone. Who uses its place for another WAIT
+         * of the same key waits for this one's done() first. */
         const struct request *cancelled;
         struct {                       /* HISTORY: a part of it */
             uint32_t skip_n;           /* events */
@@ -141,7 +147,11 @@ struct request {
             struct maybe execution_id; /* text; another one now: E_NOT_FOUND */
         } history;
         struct request_query query; /* QUERY */
-        struct { /* PURGE_WHERE: all that match, finished ones only; has_more when time was short */
+        /* PURGE_WHERE: all that match, finished ones only. What does not want to go (with recurse:
+         * a descendant runs) is passed over. has_more when time was short. purged_n counts whatever
+         * the status is: E_UNAVAILABLE (too many of these, or the host stops) and all others may
+         * come after a part was purged. */
+        struct {
             struct request_query query; /* after, limit and want_payloads are the host's */
             int64_t timeout_ms;         /* 0 = none */
             bool recurse;
@@ -157,9 +167,12 @@ struct request {
     };
 
     /* ---- the rest of the answer ---- */
-    char text[200];                   /* for people; "" when there is nothing to add */
-    const struct instance_view *view; /* GET, WAIT: NULL when there is no such instance */
-    struct bytes events;              /* HISTORY: strings of events; has_more: there are others */
+    char text[200]; /* for people; "" when there is nothing to add */
+    /* GET, WAIT, CHILDREN (without payloads): NULL when there is no such instance */
+    const struct instance_view *view;
+    /* HISTORY: strings of events; has_more: there are others. CHILDREN: strings, the ids of all
+     * that its present execution has started. */
+    struct bytes events;
     const struct instance_view *rows; /* QUERY */
     size_t rows_n;
     bool has_more; /* QUERY: ask again after the last row; there is one, perhaps fewer than limit */

@@ -88,6 +88,7 @@ static void input_of_client(const struct request *request, struct input *in)
     in->client.name = request->client.name;
     in->client.data = request->client.data;
     in->client.recurse = request->client.recurse;
+    in->client.is_forced = request->client.is_forced;
     in->client.task_id = request->client.task_id;
 }
 
@@ -96,6 +97,8 @@ static void input_of_lease(const struct request *request, struct input *in)
     in->kind = request->kind == REQUEST_RENEW ? INPUT_WORKER_RENEW : INPUT_WORKER_ABANDON;
     in->lease.ref = request->lease.ref;
     in->lease.is_lost = request->lease.is_lost;
+    in->lease.is_unsent = request->lease.is_unsent;
+    in->lease.is_parked = request->lease.is_parked;
     in->lease.reason = request->lease.reason;
     in->lease.extend_ms = request->lease.extend_ms;
 }
@@ -197,17 +200,6 @@ static void answer_view(struct host *h, struct request *request, const struct in
     request_answer(h, request);
 }
 
-static void answer_history(struct host *h, struct request *request, struct bytes events)
-{
-    request->events = arena_copy(&h->open->arena, events);
-    if (request->events.len != events.len) {
-        request_refuse(h, request, E_NOMEM, "out of memory: try again later");
-        return;
-    }
-    request->status = OK;
-    request_answer(h, request);
-}
-
 static void answer_unknown(struct host *h, struct request *request)
 {
     request->view = NULL;
@@ -227,15 +219,9 @@ static void see_hot(struct host *h, struct request *request, uint32_t index,
                     const struct instance_view *view)
 {
     if (request->kind == REQUEST_HISTORY) {
-        struct buffer events;
-        buffer_init(&events, &h->own);
-        (void)core_history(h->cores[index], request->key, &events);
-        if (events.failed) {
-            request_refuse(h, request, E_NOMEM, "out of memory: try again later");
-        } else {
-            answer_history(h, request, buffer_view(&events));
-        }
-        buffer_release(&events);
+        history_see_hot(h, request, index, view);
+    } else if (request->kind == REQUEST_CHILDREN) {
+        children_see_hot(h, request, index, view);
     } else if (request->kind == REQUEST_WAIT && !is_waiting_over(request, view)) {
         wait_on(h, request);
     } else {
@@ -263,23 +249,39 @@ void request_see(struct host *h, struct request *request, struct bytes snapshot)
 {
     struct arena *arena = &h->open->arena;
     struct instance_view view;
-    struct bytes events;
 
     if (snapshot.len == 0) {
         answer_unknown(h, request);
         return;
     }
-    enum status status = request->kind == REQUEST_HISTORY ? snapshot_history(snapshot, &events)
-                                                          : snapshot_view(snapshot, arena, &view);
+    if (request->kind == REQUEST_HISTORY) {
+        history_see_archived(h, request, snapshot);
+        return;
+    }
+    enum status status = snapshot_view(snapshot, arena, &view);
     if (status != OK) {
         request_refuse(h, request, status, "the archived instance cannot be read");
-    } else if (request->kind == REQUEST_HISTORY) {
-        answer_history(h, request, events);
+    } else if (request->kind == REQUEST_CHILDREN) {
+        children_see_archived(h, request, snapshot, &view);
     } else if (request->kind == REQUEST_WAIT && !is_waiting_over(request, &view)) {
         wait_on(h, request); /* it sleeps; it is loaded before it goes on */
     } else {
         answer_view(h, request, &view);
     }
+}
+
+/* Nothing durable is told: both answers go out in this turn, in this order. */
+static void run_cancel(struct host *h, struct request *request)
+{
+    const struct request *wait = request->cancelled;
+
+    if (waiters_remove(&h->waiters, request->key, wait)) {
+        request_refuse(h, (struct request *)(uintptr_t)wait, E_TIMEOUT, "the wait was cancelled");
+    } else if (!loader_cancel(h, wait)) {
+        answer_now(h, request, E_NOT_FOUND);
+        return;
+    }
+    answer_now(h, request, OK);
 }
 
 void requests_notify(struct host *h, uint32_t index, struct bytes key)
@@ -300,6 +302,18 @@ void requests_notify(struct host *h, uint32_t index, struct bytes key)
         else
             answer_unknown(h, request);
     }
+}
+
+/* ---- purges of many ---- */
+
+static void run_purge_where(struct host *h, struct request *request)
+{
+    if (request->purge.query.hub.len == 0) {
+        request_refuse(h, request, E_INVALID, "a purge needs the name of a hub");
+        return;
+    }
+    enum status status = purge_where(&h->purger, request);
+    if (status != OK) request_refuse(h, request, status, "too many purges are under way");
 }
 
 /* ---- workers ---- */
@@ -370,16 +384,19 @@ void request_run(struct host *h, struct request *request)
         return;
     case REQUEST_GET:
     case REQUEST_HISTORY:
+    case REQUEST_CHILDREN:
     case REQUEST_WAIT:
         if (find_index(h, request, &index)) run_read(h, request, index);
+        return;
+    case REQUEST_CANCEL:
+        if (find_index(h, request, &index)) run_cancel(h, request);
         return;
     case REQUEST_MESSAGE:
         if (find_index(h, request, &index)) run_message(h, request);
         return;
     case REQUEST_ACK: run_message(h, request); return;
     case REQUEST_QUERY: queries_add(h, request); return;
-    case REQUEST_CANCEL:
-    case REQUEST_PURGE_WHERE: request_refuse(h, request, E_UNSUPPORTED, "not there yet"); return;
+    case REQUEST_PURGE_WHERE: run_purge_where(h, request); return;
     case REQUEST_WORKER_ATTACH:
     case REQUEST_WORKER_CREDIT:
     case REQUEST_WORKER_DETACH: run_worker(h, request); return;

@@ -194,7 +194,6 @@ enum status view_copy(const struct instance_view *view, bool with_payloads, stru
     if (!with_payloads) {
         copy.input = MAYBE_NONE;
         copy.output = MAYBE_NONE;
-        copy.failure = MAYBE_NONE;
         copy.custom_status = MAYBE_NONE;
         copy.entity_state.value = BYTES_NONE; /* but whether it has one stays */
     }

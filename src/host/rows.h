@@ -21,8 +21,8 @@ enum status row_of_view(const struct instance_view *view, uint32_t partition, st
  * times in whole milliseconds. Key in arena, the rest borrowed from row. E_NOMEM. */
 enum status view_of_row(const struct archive_row *row, struct arena *arena,
                         struct instance_view *out);
-/* All of the view's bytes in arena. Without payloads: input, output, failure and custom status are
- * absent. E_NOMEM. */
+/* All of the view's bytes in arena. Without payloads: input, output and custom status are absent.
+ * E_NOMEM. */
 enum status view_copy(const struct instance_view *view, bool with_payloads, struct arena *arena,
                       struct instance_view *out);
 /* As the archive would decide, the position included; an instance that was purged matches

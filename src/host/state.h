@@ -18,6 +18,7 @@
 #include "host/host.h"
 #include "host/messages.h"
 #include "host/purge.h"
+#include "host/purger.h"
 #include "host/queries.h"
 #include "host/loader.h"
 #include "host/waiters.h"
@@ -35,7 +36,10 @@ struct commit {
     /* The host's. */
     struct batch *batch; /* being made durable; NULL = none */
     bool is_done;
-    int64_t retry_ns; /* the disk was full: try again then; 0 = it is on its way */
+    int64_t retry_ns;     /* the disk was full: try again then; 0 = it is on its way */
+    int64_t submitted_ns; /* monotonic; the first try */
+    struct histogram latency_ns;
+    struct histogram frame_size;
 };
 
 struct host {
@@ -73,6 +77,7 @@ struct host {
     struct loader loader;
     struct queries queries;
     struct archiver archiver;
+    struct purger purger;
 
     int64_t tick_retry_ns; /* no ticks before: memory was short */
     bool is_stopping;
@@ -142,11 +147,20 @@ void request_answer(struct host *h, struct request *request);
 __attribute__((format(printf, 4, 5))) void request_refuse(struct host *h, struct request *request,
                                                           enum status status, const char *format,
                                                           ...);
-/* Answers a GET, HISTORY or WAIT from what was read of the archive; snapshot borrowed during the
- * call. */
+/* Answers a GET, HISTORY, CHILDREN or WAIT from what was read of the archive; snapshot borrowed
+ * during the call. */
 void request_see(struct host *h, struct request *request, struct bytes snapshot);
 /* The status of an instance has changed in this step: wakes who waits for it. */
 void requests_notify(struct host *h, uint32_t index, struct bytes key);
+
+/* ---- history.c: HISTORY and CHILDREN, of an instance in memory or read from the archive ---- */
+void history_see_hot(struct host *h, struct request *request, uint32_t index,
+                     const struct instance_view *view);
+void history_see_archived(struct host *h, struct request *request, struct bytes snapshot);
+void children_see_hot(struct host *h, struct request *request, uint32_t index,
+                      const struct instance_view *view);
+void children_see_archived(struct host *h, struct request *request, struct bytes snapshot,
+                           const struct instance_view *view);
 
 /* ---- commit.c ---- */
 /* After the job: the batch is durable and released, or tried again later. */

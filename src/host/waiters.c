@@ -18,6 +18,7 @@ void waiters_init(struct waiters *w, struct mem *mem, const uint64_t seed[2])
 {
     *w = (struct waiters){.mem = mem};
     map_init(&w->keys, mem, seed[0], seed[1]);
+    filter_init(&w->addresses, mem);
     list_init(&w->all);
     list_init(&w->pool);
 }
@@ -31,7 +32,10 @@ void waiters_release(struct waiters *w)
         mem_give(w->mem, container_of(node, struct waited_key, all), sizeof(struct waited_key));
     }
     map_release(&w->keys);
+    filter_release(&w->addresses);
 }
+
+static uint64_t address_of(const struct request *request) { return (uint64_t)(uintptr_t)request; }
 
 static struct waited_key *find(const struct waiters *w, struct bytes key)
 {
@@ -67,7 +71,17 @@ enum status waiters_add(struct waiters *w, struct request *request)
     if (k == NULL) return E_NOMEM;
     list_push_back(&k->requests, &request->node);
     w->n++;
+    filter_add(&w->addresses, address_of(request));
     return OK;
+}
+
+/* After it was taken out of its list. */
+static void uncount(struct waiters *w, const struct request *request)
+{
+    assert(w->n > 0);
+    w->n--;
+    filter_remove(&w->addresses, address_of(request));
+    if (w->n == 0) filter_clear(&w->addresses); /* it sees again, if it was blind */
 }
 
 static void forget(struct waiters *w, struct waited_key *k)
@@ -75,6 +89,15 @@ static void forget(struct waiters *w, struct waited_key *k)
     map_remove(&w->keys, &k->node);
     list_remove(&k->all);
     list_push_back(&w->pool, &k->all);
+}
+
+/* Some have left: their key may have been the entry's. */
+static void settle(struct waiters *w, struct waited_key *k)
+{
+    if (list_is_empty(&k->requests))
+        forget(w, k);
+    else
+        k->node.key = container_of(list_first(&k->requests), struct request, node)->key;
 }
 
 void waiters_take(struct waiters *w, struct bytes key, bool is_finished, struct list *to)
@@ -90,13 +113,33 @@ void waiters_take(struct waiters *w, struct bytes key, bool is_finished, struct 
         if (request->wait.until_finished && !is_finished) continue;
         list_remove(&request->node);
         list_push_back(to, &request->node);
-        w->n--;
+        uncount(w, request);
     }
-    if (list_is_empty(&k->requests)) {
-        forget(w, k);
-    } else {
-        k->node.key = container_of(list_first(&k->requests), struct request, node)->key;
+    settle(w, k);
+}
+
+/* Among those of the key: only needed while the addresses could not be kept. */
+static bool is_listed(const struct waited_key *k, const struct request *request)
+{
+    for (struct list *n = list_first(&k->requests); n != NULL; n = list_next(&k->requests, n)) {
+        if (n == &request->node) return true;
     }
+    return false;
+}
+
+bool waiters_remove(struct waiters *w, struct bytes key, const struct request *request)
+{
+    if (w->n == 0 || !filter_has(&w->addresses, address_of(request))) return false;
+    struct waited_key *k = find(w, key);
+    if (k == NULL) return false;
+    if (w->addresses.is_blind && !is_listed(k, request)) return false;
+
+    struct request *known = (struct request *)(uintptr_t)request; /* it is ours: it waits here */
+    if (!bytes_equal(known->key, key)) return false;
+    list_remove(&known->node);
+    uncount(w, known);
+    settle(w, k);
+    return true;
 }
 
 void waiters_take_all(struct waiters *w, struct list *to)
@@ -107,4 +150,5 @@ void waiters_take_all(struct waiters *w, struct list *to)
         forget(w, k);
     }
     w->n = 0;
+    filter_clear(&w->addresses);
 }

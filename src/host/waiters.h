@@ -7,6 +7,7 @@
 #define HOST_WAITERS_H
 
 #include "base/map.h"
+#include "host/filter.h"
 #include "host/request.h"
 
 #define WAITERS_MAX 1000000u
@@ -17,6 +18,9 @@ struct waiters {
     struct list all;  /* the same, oldest first */
     struct list pool; /* the same, unused */
     size_t n;         /* requests */
+    /* Addresses of the same requests: tells whether a pointer that may lead nowhere is one of them,
+     * without following it. */
+    struct filter addresses;
 };
 
 void waiters_init(struct waiters *w, struct mem *mem, const uint64_t seed[2]);
@@ -26,6 +30,8 @@ void waiters_release(struct waiters *w);
 enum status waiters_add(struct waiters *w, struct request *request);
 /* Moves those of the instance that waited for no more than this to the end of `to`. */
 void waiters_take(struct waiters *w, struct bytes key, bool is_finished, struct list *to);
+/* Takes out one request of that key. False: it does not wait here; it is compared, never read. */
+bool waiters_remove(struct waiters *w, struct bytes key, const struct request *request);
 /* Moves all. */
 void waiters_take_all(struct waiters *w, struct list *to);
 

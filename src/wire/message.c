@@ -13,13 +13,14 @@
 
 struct check {
     size_t fields_n;
+    size_t fields_max;
     size_t depth;
 };
 
 static enum status check_message(struct check *c, const ProtobufCMessageDescriptor *type,
                                  struct bytes bytes);
 
-static bool count_field(struct check *c) { return ++c->fields_n <= MESSAGE_FIELDS_MAX; }
+static bool count_field(struct check *c) { return ++c->fields_n <= c->fields_max; }
 
 static enum pb_wire wire_of(ProtobufCType type)
 {
@@ -124,12 +125,18 @@ static enum status check_message(struct check *c, const ProtobufCMessageDescript
     return status;
 }
 
-enum status message_check(const ProtobufCMessageDescriptor *type, struct bytes bytes)
+static enum status check_within(const ProtobufCMessageDescriptor *type, struct bytes bytes,
+                                size_t fields_max)
 {
-    struct check c = {0};
+    struct check c = {.fields_max = fields_max};
 
     if (bytes.len > PB_LENGTH_MAX) return E_LIMIT;
     return check_message(&c, type, bytes);
+}
+
+enum status message_check(const ProtobufCMessageDescriptor *type, struct bytes bytes)
+{
+    return check_within(type, bytes, MESSAGE_CHECK_FIELDS_MAX);
 }
 
 /* ---- decoding ---- */
@@ -172,7 +179,7 @@ enum status message_decode_within(const ProtobufCMessageDescriptor *type, struct
     struct budget budget = {arena, memory_max, OK};
     ProtobufCAllocator allocator = {budget_alloc, budget_free, &budget};
 
-    const enum status status = message_check(type, bytes);
+    const enum status status = check_within(type, bytes, MESSAGE_FIELDS_MAX);
     if (status != OK) return status;
 
     const uint8_t *ptr = bytes.len != 0 ? bytes.ptr : (const uint8_t *)"";

@@ -12,7 +12,8 @@
  *  - text that is not UTF-8 or has a NUL in it: the generated types cannot hold one, and silently
  *    shortening it would change what a client sent (JSON writes it as an escape anyway);
  *  - a singular submessage that comes twice. The standard says merge; no serializer writes it;
- *  - more nesting or more fields than the limits below.
+ *  - more nesting or more fields than the limits below; there are two of fields, because to check
+ *    costs less than to decode.
  *
  * A plain field that comes twice, and two members of a oneof, are as in the standard: the last
  * counts.
@@ -34,22 +35,29 @@ struct arena;
  * freely; our own messages need 9. */
 #define MESSAGE_DEPTH_MAX 64
 
-/* Fields in all, known and unknown, at every level, each element of a packed field being one. It
- * bounds the time and, at some 200 bytes each, the memory of a message made of nothing but empty
- * parts. */
+/* Fields in all, known and unknown, at every level, each element of a packed field being one. When
+ * a message is decoded it bounds the time and, at some 200 bytes each, the memory of one made of
+ * nothing but empty parts. */
 #define MESSAGE_FIELDS_MAX 100000
+
+/* The same when a message is only checked, which takes time and no memory: some tens of
+ * nanoseconds each. A turn may have 100,000 actions (LIMIT_ACTIONS_N of the core), and an action
+ * that schedules a task with version, input, trace context and two tags has 19 fields: such answers
+ * pass, however many actions they have. */
+#define MESSAGE_CHECK_FIELDS_MAX 2000000
 
 /* What one decoded message may take from its arena. Text is copied, so a message of more bytes than
  * this is refused as well. */
 #define MESSAGE_MEMORY_MAX ((size_t)64 << 20)
 
-/* OK, or E_INVALID (malformed), or E_LIMIT (nesting or fields). Allocates nothing. For callers who
- * go on with pb.h on the bytes themselves. */
+/* OK, or E_INVALID (malformed), or E_LIMIT (nesting, or MESSAGE_CHECK_FIELDS_MAX). Allocates
+ * nothing. For callers who go on with pb.h on the bytes themselves. */
 enum status message_check(const ProtobufCMessageDescriptor *type, struct bytes bytes);
 
-/* message_check() and then the generated type: cast *out to it. It lives in the arena, borrows
- * nothing of `bytes`, and is freed with the arena only (never by protobuf-c). OK, E_INVALID,
- * E_LIMIT (also: memory_max), E_NOMEM. Otherwise than OK the arena may have grown. */
+/* The same check with MESSAGE_FIELDS_MAX, and then the generated type: cast *out to it. It lives in
+ * the arena, borrows nothing of `bytes`, and is freed with the arena only (never by protobuf-c).
+ * OK, E_INVALID, E_LIMIT (also: memory_max), E_NOMEM. Otherwise than OK the arena may have
+ * grown. */
 enum status message_decode(const ProtobufCMessageDescriptor *type, struct bytes bytes,
                            struct arena *arena, ProtobufCMessage **out);
 enum status message_decode_within(const ProtobufCMessageDescriptor *type, struct bytes bytes,

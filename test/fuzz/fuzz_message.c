@@ -41,6 +41,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size == 0) return 0;
     const ProtobufCMessageDescriptor *type = type_of(data[0]);
     const struct bytes bytes = bytes_make(data + 1, size - 1);
+    if (size > MESSAGE_FIELDS_MAX) return 0; /* to decode has a lower limit than to check */
     if (message_check(type, bytes) != OK) return 0;
 
     arena_init(&arena, mem_process(), 4096);

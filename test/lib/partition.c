@@ -32,6 +32,7 @@ static struct core *core_make(struct kit *k, uint32_t partition, struct mem *mem
         .map_seed = {17, 42},
         .policy = policy_by_name,
         .policy_user = k,
+        .jitter_percent = k->jitter_percent,
         .resend_ms = KIT_RESEND_MS,
         .horizon_ms = KIT_HORIZON_MS,
     };
@@ -474,6 +475,14 @@ enum status kit_purge(struct kit *k, const char *key)
     return control(k, INPUT_CLIENT_PURGE, key, NULL);
 }
 
+enum status kit_purge_forced(struct kit *k, const char *key)
+{
+    struct input in = {.kind = INPUT_CLIENT_PURGE};
+    in.client.key = bytes_of_text(key);
+    in.client.is_forced = true;
+    return kit_step_for(k, in.client.key, &in);
+}
+
 enum status kit_resubmit(struct kit *k, const char *key, int32_t task_id)
 {
     struct input in = {.kind = INPUT_CLIENT_RESUBMIT};
@@ -605,6 +614,23 @@ enum status kit_abandon(struct kit *k, const struct effect_work *work, const cha
     in.lease.ref = work->ref;
     in.lease.is_lost = reason == NULL;
     in.lease.reason = maybe_text(reason).value;
+    return kit_step_for(k, work->ref.key, &in);
+}
+
+enum status kit_return(struct kit *k, const struct effect_work *work)
+{
+    struct input in = {.kind = INPUT_WORKER_ABANDON};
+    in.lease.ref = work->ref;
+    in.lease.is_unsent = true;
+    return kit_step_for(k, work->ref.key, &in);
+}
+
+enum status kit_park(struct kit *k, const struct effect_work *work, const char *reason)
+{
+    struct input in = {.kind = INPUT_WORKER_ABANDON};
+    in.lease.ref = work->ref;
+    in.lease.is_parked = true;
+    in.lease.reason = bytes_of_text(reason);
     return kit_step_for(k, work->ref.key, &in);
 }
 

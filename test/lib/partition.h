@@ -87,6 +87,7 @@ struct kit {
         struct policy policy;
     } policies[KIT_POLICIES_MAX];
     uint32_t policies_n;
+    uint32_t jitter_percent; /* of cores made from now on, by kit_crash() */
 
     /* The fail_at-th allocation from now on fails (forever: and all after it, until the step has
      * said E_NOMEM). The kit checks that nothing changed, and repeats the step with memory. */
@@ -121,6 +122,7 @@ enum status kit_resume(struct kit *k, const char *key, const char *reason);
 enum status kit_rewind(struct kit *k, const char *key, const char *reason);
 enum status kit_restart(struct kit *k, const char *key);
 enum status kit_purge(struct kit *k, const char *key);
+enum status kit_purge_forced(struct kit *k, const char *key);
 enum status kit_resubmit(struct kit *k, const char *key, int32_t task_id);
 
 /* ---- workers ---- */
@@ -148,6 +150,10 @@ enum status kit_answer_plain(struct kit *k, const char *key, const struct action
 enum status kit_task_done_plain(struct kit *k, const char *key, int32_t task_id,
                                 const char *result);
 enum status kit_abandon(struct kit *k, const struct effect_work *work, const char *reason);
+/* It never reached the worker. */
+enum status kit_return(struct kit *k, const struct effect_work *work);
+/* The same with is_parked. */
+enum status kit_park(struct kit *k, const struct effect_work *work, const char *reason);
 enum status kit_renew(struct kit *k, const struct effect_work *work, int64_t extend_ms);
 
 /* Actions. NULL texts are absent. */

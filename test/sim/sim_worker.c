@@ -643,6 +643,10 @@ static void send_abandon(struct item *item)
     item->phase = ITEM_ABANDONING;
     ref_copy(&call->request.lease.ref, &item->ref, &call->parcel->arena);
     call->request.key = call->request.lease.ref.key;
+    if (item->ref.kind == WORK_TURN && rng_chance(&item->w->rng, 250)) {
+        call->request.lease.is_parked = true; /* the crowd's doctor finds it */
+        call->request.lease.reason = BYTES_LITERAL("it cannot be sent");
+    }
     call->seen = on_answered;
     call->user = number_pointer(item->number);
     port_send(&item->port, call, item->to, PATIENCE_NS);

@@ -5,6 +5,9 @@
  *      seqN     N steps, one after the other, then completes with "done"
  *      nap      a timer of one hour, then completes with "woken"
  *      parent   a child "<own id>-c" that is a seq1, then completes with "child done"
+ *      lonely   the same with a child that waits
+ *      keeper   the same as parent, but then it waits for ever
+ *      outer    the same with a child that is a keeper
  *      wait     an event named "go", then completes with "went"
  *      fail     fails with "no luck"
  *
@@ -84,10 +87,25 @@ static inline bool program_nap(const struct program_seen *seen, struct action *a
     return true;
 }
 
+static inline struct bytes program_child(struct bytes name)
+{
+    if (bytes_equal(name, BYTES_LITERAL("lonely"))) return BYTES_LITERAL("wait");
+    if (bytes_equal(name, BYTES_LITERAL("outer"))) return BYTES_LITERAL("keeper");
+    return BYTES_LITERAL("seq1");
+}
+
+static inline bool program_is_parent(struct bytes name)
+{
+    return bytes_equal(name, BYTES_LITERAL("parent")) ||
+           bytes_equal(name, BYTES_LITERAL("lonely")) ||
+           bytes_equal(name, BYTES_LITERAL("keeper")) || bytes_equal(name, BYTES_LITERAL("outer"));
+}
+
 static inline bool program_parent(const struct effect_work *work, const struct program_seen *seen,
                                   struct arena *arena, struct action *a)
 {
     if (seen->counts[EVENT_CHILD_COMPLETED] > 0) {
+        if (bytes_equal(work->name, BYTES_LITERAL("keeper"))) return false;
         a->id = 1;
         program_complete(a, "child done");
         return true;
@@ -99,7 +117,7 @@ static inline bool program_parent(const struct effect_work *work, const struct p
     memcpy(child, id.ptr, id.len);
     memcpy(child + id.len, "-c", 2);
     a->kind = ACTION_CREATE_CHILD;
-    a->name = BYTES_LITERAL("seq1");
+    a->name = program_child(work->name);
     a->instance_id = bytes_make(child, id.len + 2);
     return true;
 }
@@ -139,7 +157,7 @@ static inline void program_answer(const struct effect_work *work, struct arena *
         has_action = program_seq(work, &seen, a);
     } else if (bytes_equal(work->name, BYTES_LITERAL("nap"))) {
         has_action = program_nap(&seen, a);
-    } else if (bytes_equal(work->name, BYTES_LITERAL("parent"))) {
+    } else if (program_is_parent(work->name)) {
         has_action = program_parent(work, &seen, arena, a);
     } else {
         has_action = program_other(work, &seen, arena, a);

@@ -234,6 +234,21 @@ TEST(the_back_off_of_a_task_doubles)
     kit_free(k);
 }
 
+/* Work that never reached its worker is as if it had not been taken. */
+TEST(a_task_that_was_not_sent_is_offered_again_at_once)
+{
+    struct kit *k = kit_with_task(1);
+    for (int n = 0; n < 30; n++) { /* more often than failures are allowed */
+        const struct effect_work *task = kit_must(kit_take_task(k, "t"));
+        EXPECT_EQ(0, task->ref.attempt);
+        EXPECT_STATUS(OK, kit_return(k, task));
+        EXPECT_EQ(0, k->records_n);
+    }
+    EXPECT_STATUS(OK, kit_task_done(k, kit_must(kit_take_task(k, "t")), "1"));
+    EXPECT(k->records_n > 0);
+    kit_free(k);
+}
+
 /* Abandoning what one does not have changes nothing. */
 TEST(abandoning_twice_or_wrongly_is_harmless)
 {

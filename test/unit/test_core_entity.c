@@ -391,7 +391,7 @@ TEST(an_entity_is_no_orchestration)
     EXPECT_STATUS(E_INVALID, kit_terminate(k, COUNTER, NULL, false));
     EXPECT_STATUS(E_INVALID, kit_suspend(k, COUNTER, NULL));
     EXPECT_STATUS(E_INVALID, kit_rewind(k, COUNTER, NULL));
-    EXPECT_STATUS(E_INVALID, kit_resubmit(k, COUNTER, 1));
+    EXPECT_STATUS(E_PRECONDITION, kit_resubmit(k, COUNTER, 1));
     EXPECT_STATUS(E_PRECONDITION, kit_restart(k, COUNTER));
     EXPECT_STATUS(E_PRECONDITION, kit_purge(k, COUNTER));
     kit_start(k, "hub/o", "sender", NULL);

@@ -39,9 +39,11 @@ static void tasks_and_timers(struct kit *k)
 {
     kit_start(k, "hub/a", "o", "in");
     KIT_TURN(k, "o", act_task(1, "t", "x"), act_timer(2, KIT_START_MS + 1000));
+    kit_return(k, kit_must(kit_take_task(k, "t")));
     kit_task_done(k, kit_must(kit_take_task(k, "t")), "r");
     kit_tick_by(k, 1000);
     kit_raise(k, "hub/a", "e", "1");
+    kit_return(k, kit_must(kit_take_turn(k, "o")));
     kit_abandon(k, kit_must(kit_take_turn(k, "o")), "no");
     kit_tick_by(k, 1000);
     KIT_TURN(k, "o", act_complete(3, "done"));

@@ -317,3 +317,149 @@ TEST(detached_steps_are_given_up_silently)
     EXPECT(kit_evict(k, "hub/a"));
     kit_free(k);
 }
+
+/* ---- jitter ---- */
+
+#define STEPS_N 40
+static int64_t seen_at_ms[STEPS_N];
+static uint32_t seen_n;
+
+static enum status see_retry(void *user, const struct task_view *view)
+{
+    (void)user;
+    EXPECT(seen_n < STEPS_N);
+    EXPECT_EQ(TASK_WAITING, view->process);
+    seen_at_ms[seen_n++] = view->retry_at_ms;
+    return OK;
+}
+
+/* Steps that were lost together do not come back together, but around the time that the policy
+ * says; when is decided once, whatever happens then. */
+TEST(retries_come_apart)
+{
+    struct kit *k = kit_new(1, 7);
+    struct action actions[STEPS_N];
+    struct policy policy = ladder(RESORT_FAIL);
+    int64_t decided_ms[STEPS_N];
+    uint32_t same_n = 0;
+    policy.retry_delay_ms = 1000;
+    kit_policy(k, "t", policy);
+    k->jitter_percent = 20;
+    kit_crash(k, 0); /* a core that has it */
+    kit_start(k, "hub/a", "o", NULL);
+    for (int n = 0; n < STEPS_N; n++) actions[n] = act_task(n, "t", "arg");
+    kit_answer(k, kit_must(kit_take_turn(k, "o")), actions, STEPS_N);
+    for (int n = 0; n < STEPS_N; n++) kit_must(kit_take_task(k, "t"));
+    kit_tick_by(k, COMPLETE_BY_MS); /* all of them in one step */
+
+    seen_n = 0;
+    EXPECT_STATUS(OK, core_tasks(kit_core(k, "hub/a"), BYTES_LITERAL("hub/a"), see_retry, NULL));
+    EXPECT_EQ(STEPS_N, seen_n);
+    for (int n = 0; n < STEPS_N; n++) {
+        int64_t delay_ms = seen_at_ms[n] - kit_now_ms(k);
+        EXPECT(delay_ms >= 800);
+        EXPECT(delay_ms <= 1200);
+        if (n > 0 && seen_at_ms[n] == seen_at_ms[n - 1]) same_n++;
+        decided_ms[n] = seen_at_ms[n];
+    }
+    EXPECT(same_n < STEPS_N / 4);
+    kit_crash(k, 0);
+    seen_n = 0;
+    EXPECT_STATUS(OK, core_tasks(kit_core(k, "hub/a"), BYTES_LITERAL("hub/a"), see_retry, NULL));
+    EXPECT(memcmp(decided_ms, seen_at_ms, sizeof decided_ms) == 0);
+    kit_free(k);
+}
+
+/* ---- parked by whoever gives the work ---- */
+
+/* What no worker can do is not tried again: it waits for an operator at once, with the reason. */
+TEST(a_step_that_cannot_be_done_is_parked)
+{
+    struct kit *k = kit_with_step(ladder(RESORT_FAIL));
+    const struct effect_work *task = kit_must(kit_take_task(k, "t"));
+    EXPECT_STATUS(OK, kit_park(k, task, "its input is too large"));
+    EXPECT_TEXT("hub/a step 1 waits for an operator after 1 failures: its input is too large\n",
+                kit_bytes(k, buffer_view(&k->alerts)));
+    EXPECT_TEXT("1 t ERROR 1\n", kit_tasks(k, "hub/a"));
+    EXPECT(strstr(kit_why(k, "hub/a"), "its input is too large") != NULL);
+    kit_crash(k, 0);
+    kit_tick_by(k, 100 * COMPLETE_BY_MS);
+    EXPECT(kit_take_task(k, "t") == NULL);
+    EXPECT(strstr(kit_why(k, "hub/a"), "its input is too large") != NULL);
+
+    EXPECT_STATUS(OK, kit_resubmit(k, "hub/a", 1));
+    const struct effect_work *again = kit_must(kit_take_task(k, "t"));
+    kit_park(k, task, "stale"); /* of the first dispatch: says nothing about this one */
+    EXPECT_TEXT("1 t PROCESSING 1\n", kit_tasks(k, "hub/a"));
+    EXPECT_STATUS(OK, kit_task_done(k, again, "ok"));
+    EXPECT_TEXT("1 OrchestratorStarted\n2 TaskCompleted of #1 ok\n", next_fresh(k));
+    kit_free(k);
+}
+
+/* The same dispatch, had it been made by the owner with this epoch. */
+static const struct effect_work *work_as_of(struct kit *k, const struct effect_work *work,
+                                            uint32_t epoch)
+{
+    struct effect_work *other = arena_alloc(&k->arena, sizeof *other);
+    EXPECT(other != NULL);
+    *other = *work;
+    other->ref.epoch = epoch;
+    return other;
+}
+
+/* The same for a turn: its instance is parked, and what comes meanwhile waits with it. */
+TEST(a_turn_that_cannot_be_done_is_parked)
+{
+    struct kit *k = kit_new(1, 1);
+    kit_start(k, "hub/a", "o", NULL);
+    const struct effect_work *turn = kit_must(kit_take_turn(k, "o"));
+    EXPECT_STATUS(E_PRECONDITION, kit_resubmit(k, "hub/a", 0)); /* nothing waits for an operator */
+    EXPECT_STATUS(OK, kit_park(k, turn, "its events are too large"));
+    EXPECT(strstr(kit_bytes(k, buffer_view(&k->alerts)), "its events are too large") != NULL);
+    EXPECT(strstr(kit_why(k, "hub/a"), "parked: its events are too large") != NULL);
+    kit_raise(k, "hub/a", "go", NULL);
+    kit_tick_by(k, 100 * COMPLETE_BY_MS);
+    EXPECT(kit_take_turn(k, "o") == NULL);
+    EXPECT_STATUS(OK, KIT_ANSWER(k, turn, act_complete(0, "too late")));
+    EXPECT_TEXT("PENDING", kit_status(k, "hub/a"));
+    kit_crash(k, 0);
+    kit_tick_by(k, 0);
+    EXPECT(kit_take_turn(k, "o") == NULL);
+
+    EXPECT_STATUS(OK, kit_resubmit(k, "hub/a", 0));
+    const struct effect_work *again = kit_must(kit_take_turn(k, "o"));
+    turn = work_as_of(k, turn, again->ref.epoch);
+    EXPECT_STATUS(OK, KIT_ANSWER(k, turn, act_complete(0, "still too late")));
+    EXPECT_TEXT("PENDING", kit_status(k, "hub/a"));
+    EXPECT_STATUS(OK, KIT_ANSWER(k, again, act_complete(0, "done")));
+    EXPECT_TEXT("COMPLETED", kit_status(k, "hub/a"));
+    size_t alerts_len = k->alerts.len;
+    kit_park(k, turn, "stale");
+    EXPECT_EQ(alerts_len, k->alerts.len);
+    kit_free(k);
+}
+
+/* A parked turn and a parked step of one instance: one resubmission of the step mends both. */
+TEST(a_parked_instance_with_a_parked_step)
+{
+    struct kit *k = kit_with_step(ladder(RESORT_FAIL));
+    kit_park(k, kit_must(kit_take_task(k, "t")), "cannot be sent");
+    kit_raise(k, "hub/a", "go", NULL);
+    kit_park(k, kit_must(kit_take_turn(k, "o")), "cannot be sent either");
+    EXPECT_STATUS(OK, kit_resubmit(k, "hub/a", 1));
+    EXPECT(kit_take_turn(k, "o") != NULL);
+    EXPECT(kit_take_task(k, "t") != NULL);
+    kit_free(k);
+}
+
+/* Nobody waits for a step of an ended execution: it is not parked, it is over. */
+TEST(a_detached_step_is_not_parked)
+{
+    struct kit *k = kit_with_step(ladder(RESORT_PARK));
+    const struct effect_work *task = kit_must(kit_take_task(k, "t"));
+    kit_terminate(k, "hub/a", "stop", false);
+    EXPECT_STATUS(OK, kit_park(k, task, "cannot be sent"));
+    EXPECT_TEXT("", kit_tasks(k, "hub/a"));
+    EXPECT_EQ(0, k->alerts.len);
+    kit_free(k);
+}

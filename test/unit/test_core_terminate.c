@@ -208,3 +208,64 @@ TEST(an_orchestrator_terminates_another)
     EXPECT_HISTORY(k, "hub/a", "1 OrchestratorStarted\n2 ExecutionStarted o\n");
     kit_free(k);
 }
+
+/* ---- purging what has not ended ---- */
+
+/* By force: its parent hears that it was terminated, and nothing that it had begun counts any
+ * more. */
+TEST(a_forced_purge_ends_it_first)
+{
+    struct kit *k = kit_new(1, 1);
+    struct instance_view view;
+    kit_start(k, "hub/p", "parent", NULL);
+    KIT_TURN(k, "parent", act_child(1, "child", "c", NULL));
+    KIT_TURN(k, "child", act_task(1, "t", NULL));
+    const struct effect_work *task = kit_must(kit_take_task(k, "t"));
+    kit_raise(k, "hub/c", "go", NULL);
+    const struct effect_work *turn = kit_must(kit_take_turn(k, "child"));
+    EXPECT_STATUS(E_PRECONDITION, kit_purge(k, "hub/c"));
+    EXPECT_STATUS(OK, kit_purge_forced(k, "hub/c"));
+    EXPECT_TEXT("none", kit_status(k, "hub/c"));
+    EXPECT_STATUS(E_NOT_FOUND, kit_purge_forced(k, "hub/c"));
+    EXPECT_STATUS(OK, kit_task_done(k, task, "too late"));
+    EXPECT_STATUS(OK, KIT_ANSWER(k, turn, act_complete(2, "too late")));
+    kit_crash(k, 0);
+    kit_tick_by(k, 0);
+    EXPECT(!kit_view(k, "hub/c", &view) || view.is_purged);
+    EXPECT(kit_take_task(k, "t") == NULL);
+    EXPECT(kit_take_turn(k, "child") == NULL);
+    EXPECT(strstr(kit_fresh(k, kit_must(kit_take_turn(k, "parent"))), "SubOrchestration") != NULL);
+    kit_free(k);
+}
+
+/* Counts for metrics follow every change, and say the same after a crash. */
+TEST(gauges_count_what_is_there)
+{
+    struct kit *k = kit_new(1, 1);
+    struct core_gauges g;
+    const char *const keys[] = {"hub/a", "hub/b", "hub/c", "hub/d", "hub/e"};
+    for (int n = 0; n < 5; n++) kit_start(k, keys[n], "o", NULL);
+    KIT_TURN(k, "o", act_task(1, "t", NULL));  /* a runs */
+    KIT_TURN(k, "o", act_complete(1, "done")); /* b has ended */
+    kit_suspend(k, "hub/c", "later");
+    kit_purge_forced(k, "hub/d");
+    for (int round = 0; round < 2; round++) {
+        test_note("round %d", round);
+        core_gauges(kit_core(k, "hub/a"), &g);
+        EXPECT_EQ(1, g.pending);
+        EXPECT_EQ(1, g.running);
+        EXPECT_EQ(1, g.suspended);
+        EXPECT_EQ(1, g.ended);
+        EXPECT_EQ(1, g.purged);
+        EXPECT_EQ(1, g.ready[WORK_TURN]);
+        EXPECT_EQ(1, g.ready[WORK_TASK]);
+        kit_crash(k, 0);
+        kit_tick_by(k, 0);
+    }
+    EXPECT(kit_evict(k, "hub/b"));
+    kit_take_task(k, "t");
+    core_gauges(kit_core(k, "hub/a"), &g);
+    EXPECT_EQ(1, g.ended); /* it has come back */
+    EXPECT_EQ(0, g.ready[WORK_TASK]);
+    kit_free(k);
+}

@@ -3,8 +3,11 @@
  * Turns of the orchestrator: what a worker is given, which of its answers count, and what they
  * change.
  */
+#include "core/limits.h"
 #include "test/lib/partition.h"
 #include "test/lib/test.h"
+#include "wire/message.h"
+#include "wire/pb.h"
 
 static struct kit *kit_with_instance(void)
 {
@@ -229,6 +232,24 @@ TEST(a_second_answer_is_dropped)
     kit_free(k);
 }
 
+/* Work that never reached its worker is as if it had not been taken: no failure, no record, no
+ * delay. */
+TEST(a_turn_that_was_not_sent_is_offered_again_at_once)
+{
+    struct kit *k = kit_with_instance();
+    for (int n = 0; n < 30; n++) { /* more often than failures are allowed */
+        const struct effect_work *turn = kit_must(kit_take_turn(k, "o"));
+        EXPECT_EQ(0, turn->ref.attempt);
+        EXPECT_STATUS(OK, kit_return(k, turn));
+        EXPECT_EQ(0, k->records_n);
+        EXPECT_STATUS(OK, kit_return(k, turn)); /* nobody has it now */
+    }
+    const struct effect_work *turn = kit_must(kit_take_turn(k, "o"));
+    EXPECT_STATUS(OK, KIT_ANSWER(k, turn, act_complete(1, NULL)));
+    EXPECT(k->records_n > 0);
+    kit_free(k);
+}
+
 /* An answer to a dispatch that was given up does not count, also when nobody has the turn again
  * yet. S12 S20 */
 TEST(an_answer_after_abandoning_is_dropped)
@@ -443,6 +464,41 @@ TEST(too_many_actions_and_too_long_histories_fail_the_instance)
                 kit_bytes(k, failure_message(view.failure.value)));
     kit_free(k);
     mem_give(mem_process(), actions, N * sizeof *actions);
+}
+
+/* OrchestratorAction as a worker writes it. */
+static void put_schedule(struct buffer *b, int32_t id)
+{
+    struct pb_mark action = pb_begin(b, 2, 100);
+    pb_put_plain_int32(b, 1, id);
+    struct pb_mark schedule = pb_begin(b, 2, 80);
+    pb_put_bytes(b, 1, BYTES_LITERAL("t"));
+    pb_put_bytes(b, 2, BYTES_LITERAL("\x0a\x01v"));
+    pb_put_bytes(b, 3, BYTES_LITERAL("\x0a\x02in"));
+    pb_put_bytes(b, 4, BYTES_LITERAL("\x0a\x01k\x12\x01x"));
+    pb_put_bytes(b, 4, BYTES_LITERAL("\x0a\x01l\x12\x01y"));
+    pb_put_bytes(b, 5, BYTES_LITERAL("\x0a\x01p\x12\x01s\x1a\x03\x0a\x01q"));
+    pb_end(b, schedule);
+    pb_end(b, action);
+}
+
+/* The wire's limits let pass what the core takes: as many actions as there may be, each with all
+ * that it may say and a few tags. */
+TEST(the_largest_answer_passes_the_wire)
+{
+    struct buffer b;
+    struct arena arena;
+    struct orchestrator_answer answer;
+    buffer_init(&b, mem_process());
+    arena_init(&arena, mem_process(), 4096);
+    for (int32_t n = 0; n < (int32_t)LIMIT_ACTIONS_N; n++) put_schedule(&b, n + 1);
+    EXPECT_STATUS(OK, message_check(&orchestrator_response__descriptor, buffer_view(&b)));
+    EXPECT_STATUS(OK, orchestrator_answer_decode(buffer_view(&b), &arena, &answer));
+    EXPECT_EQ(LIMIT_ACTIONS_N, answer.actions_n);
+    put_schedule(&b, 0);
+    EXPECT_STATUS(E_LIMIT, orchestrator_answer_decode(buffer_view(&b), &arena, &answer));
+    arena_release(&arena);
+    buffer_release(&b);
 }
 
 /* Ids may come in any order, with gaps, and zero is an id like any other. */

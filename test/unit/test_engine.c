@@ -11,6 +11,7 @@
 #include "test/unit/host_programs.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -276,6 +277,254 @@ TEST(shards_work_together)
     EXPECT_STATUS(OK, engine_call(e, &list));
     EXPECT(list.has_more);
     EXPECT(rows_n > 0 && rows_n <= 7);
+    for (uint32_t i = 0; i < 3; i++) agent_stop(&agents[i]);
+    engine_close(e);
+    for (uint32_t i = 0; i < 3; i++) agent_release(&agents[i]);
+}
+
+/* ---- purges over several shards ---- */
+
+static uint32_t count_hub(struct engine *e)
+{
+    uint32_t rows_n = 0;
+    struct request list = {.kind = REQUEST_QUERY, .done = count_rows, .user = &rows_n};
+
+    list.query.hub = BYTES_LITERAL("h");
+    list.query.limit = 1000;
+    EXPECT_STATUS(OK, engine_call(e, &list));
+    EXPECT(!list.has_more);
+    return rows_n;
+}
+
+static struct request purge(struct engine *e, const char *key, bool is_forced)
+{
+    struct request r = {.kind = REQUEST_PURGE, .key = bytes_of_text(key)};
+
+    r.client.recurse = true;
+    r.client.is_forced = is_forced;
+    (void)engine_call(e, &r);
+    return r;
+}
+
+static void start_parents(struct engine *e, int n)
+{
+    char key[32];
+
+    for (int i = 0; i < n; i++) {
+        (void)snprintf(key, sizeof key, "h/p%d", i);
+        EXPECT_STATUS(OK, start(e, key, "parent"));
+    }
+    for (int i = 0; i < n; i++) {
+        (void)snprintf(key, sizeof key, "h/p%d", i);
+        expect_completed(e, key, "child done");
+    }
+}
+
+static void wait_until_started(struct engine *e, const char *key)
+{
+    struct request r = {.kind = REQUEST_WAIT, .key = bytes_of_text(key)};
+
+    EXPECT_STATUS(OK, engine_call(e, &r));
+}
+
+static void see_whether_there(struct request *r)
+{
+    bool *is_there = r->user;
+
+    *is_there = r->view != NULL;
+}
+
+/* The same of one that somebody else starts, perhaps not yet. */
+static void wait_for(struct engine *e, const char *key, bool until_finished)
+{
+    bool is_there = false;
+
+    while (!is_there) {
+        struct request r = {.kind = REQUEST_WAIT, .key = bytes_of_text(key)};
+        r.done = see_whether_there;
+        r.user = &is_there;
+        r.wait.until_finished = until_finished;
+        EXPECT_STATUS(OK, engine_call(e, &r));
+    }
+}
+
+/* A tree goes as a whole though its instances are in different shards; one that is missing is no
+ * reason to stop, one that runs keeps all of them. */
+TEST(trees_are_purged_over_shards)
+{
+    enum { N = 12 };
+    struct engine_options options;
+    struct agent agents[3];
+    char key[32];
+    options_init(&options, test_directory());
+    options.host.shards_n = 3;
+    struct engine *e = open_engine(&options);
+    for (uint32_t i = 0; i < 3; i++) agent_start(&agents[i], e, i);
+    start_parents(e, N);
+    struct request lone = {.kind = REQUEST_PURGE, .key = BYTES_LITERAL("h/p0-c")};
+    EXPECT_STATUS(OK, engine_call(e, &lone));
+    for (int i = 0; i < N; i++) {
+        (void)snprintf(key, sizeof key, "h/p%d", i);
+        struct request done = purge(e, key, false);
+        test_note("%s: %s", key, done.text);
+        EXPECT_STATUS(OK, done.status);
+        EXPECT_EQ(i == 0 ? 1 : 2, done.purged_n);
+    }
+    EXPECT_EQ(0, count_hub(e));
+    EXPECT_STATUS(E_NOT_FOUND, purge(e, "h/p0", false).status);
+    EXPECT_STATUS(E_INVALID, purge(e, "h/", false).status);
+    for (uint32_t i = 0; i < 3; i++) agent_stop(&agents[i]);
+    engine_close(e);
+    for (uint32_t i = 0; i < 3; i++) agent_release(&agents[i]);
+}
+
+/* A descendant that has not ended keeps its whole family, until it is done by force. */
+TEST(a_running_tree_is_spared_over_shards)
+{
+    struct engine_options options;
+    struct agent agents[3];
+    options_init(&options, test_directory());
+    options.host.shards_n = 3;
+    struct engine *e = open_engine(&options);
+    for (uint32_t i = 0; i < 3; i++) agent_start(&agents[i], e, i);
+    EXPECT_STATUS(OK,
+                  start(e, "h/p", "outer")); /* its child waits for ever, but has ended its own */
+    wait_until_started(e, "h/p");
+    wait_for(e, "h/p-c", false);
+    wait_for(e, "h/p-c-c", true);
+    EXPECT_STATUS(E_PRECONDITION, purge(e, "h/p", false).status);
+    struct request terminate = {.kind = REQUEST_TERMINATE, .key = BYTES_LITERAL("h/p")};
+    EXPECT_STATUS(OK, engine_call(e, &terminate));
+    struct request spared = purge(e, "h/p", false);
+    EXPECT_STATUS(E_PRECONDITION, spared.status);
+    EXPECT_EQ(0, spared.purged_n);
+    EXPECT(strstr(spared.text, "terminate it") != NULL);
+    EXPECT_EQ(3, count_hub(e));
+    struct request forced = purge(e, "h/p", true);
+    EXPECT_STATUS(OK, forced.status);
+    EXPECT_EQ(3, forced.purged_n);
+    EXPECT_EQ(0, count_hub(e));
+    for (uint32_t i = 0; i < 3; i++) agent_stop(&agents[i]);
+    engine_close(e);
+    for (uint32_t i = 0; i < 3; i++) agent_release(&agents[i]);
+}
+
+/* A purge by filter reaches every shard, alone or with descendants. */
+TEST(purge_where_reaches_every_shard)
+{
+    enum { N = 100 };
+    struct engine_options options;
+    struct agent agents[3];
+    options_init(&options, test_directory());
+    options.host.shards_n = 3;
+    struct engine *e = open_engine(&options);
+    for (uint32_t i = 0; i < 3; i++) agent_start(&agents[i], e, i);
+    EXPECT_STATUS(OK, start(e, "h/w", "wait"));
+    wait_until_started(e, "h/w");
+    for (int round = 0; round < 2; round++) {
+        test_note("recursive: %d", round);
+        start_parents(e, N);
+        EXPECT_EQ(2 * N + 1, count_hub(e));
+        struct request where = {.kind = REQUEST_PURGE_WHERE};
+        where.purge.query.hub = BYTES_LITERAL("h");
+        where.purge.recurse = round == 1;
+        where.purge.timeout_ms = 60000;
+        EXPECT_STATUS(OK, engine_call(e, &where));
+        EXPECT(!where.has_more);
+        EXPECT_EQ(2 * N, where.purged_n);
+        EXPECT_EQ(1, count_hub(e));
+    }
+    struct request end = {.kind = REQUEST_PURGE_WHERE};
+    end.purge.query.hub = BYTES_LITERAL("h");
+    end.purge.is_forced = true;
+    EXPECT_STATUS(OK, engine_call(e, &end));
+    EXPECT_EQ(1, end.purged_n);
+    EXPECT_EQ(0, count_hub(e));
+    for (uint32_t i = 0; i < 3; i++) agent_stop(&agents[i]);
+    engine_close(e);
+    for (uint32_t i = 0; i < 3; i++) agent_release(&agents[i]);
+}
+
+static atomic_uint ended_n;
+static void count_end(struct request *r)
+{
+    (void)r;
+    atomic_fetch_add(&ended_n, 1);
+}
+
+/* The engine is closed while purges are under way: each is answered, once, and nothing of them
+ * reaches a shard that is gone. */
+TEST(closing_ends_purges)
+{
+    for (int round = 0; round < 6; round++) {
+        struct engine_options options;
+        struct agent agents[3];
+        struct request where[3], tree[3];
+        char keys[3][16];
+        test_note("round %d", round);
+        options_init(&options, test_directory());
+        options.host.shards_n = 3;
+        struct engine *e = open_engine(&options);
+        for (uint32_t i = 0; i < 3; i++) agent_start(&agents[i], e, i);
+        if (round == 0) start_parents(e, 60);
+        for (uint32_t i = 0; i < 3; i++) agent_stop(&agents[i]);
+        atomic_store(&ended_n, 0);
+        uint32_t posted_n = 0;
+        for (int i = 0; i < 3; i++) {
+            where[i] = (struct request){.kind = REQUEST_PURGE_WHERE, .done = count_end};
+            where[i].purge.query.hub = BYTES_LITERAL("h");
+            where[i].purge.recurse = i == 1;
+            (void)snprintf(keys[i], sizeof keys[i], "h/p%d", i + 10 * round);
+            tree[i] = (struct request){.kind = REQUEST_PURGE, .done = count_end};
+            tree[i].key = bytes_of_text(keys[i]);
+            tree[i].client.recurse = true;
+            if (engine_post(e, &tree[i])) posted_n++;
+            if (engine_post(e, &where[i])) posted_n++;
+        }
+        engine_close(e);
+        EXPECT_EQ(posted_n, atomic_load(&ended_n));
+        for (uint32_t i = 0; i < 3; i++) agent_release(&agents[i]);
+    }
+}
+
+/* A wait is cancelled in the shard that has it; metrics are those of all. */
+TEST(waits_are_cancelled_in_their_shard)
+{
+    enum { N = 9 };
+    struct engine_options options;
+    struct agent agents[3];
+    struct request waits[N];
+    struct host_stats stats;
+    char keys[N][16];
+    options_init(&options, test_directory());
+    options.host.shards_n = 3;
+    struct engine *e = open_engine(&options);
+    for (uint32_t i = 0; i < 3; i++) agent_start(&agents[i], e, i);
+    atomic_store(&ended_n, 0);
+    for (int i = 0; i < N; i++) {
+        (void)snprintf(keys[i], sizeof keys[i], "h/w%d", i);
+        EXPECT_STATUS(OK, start(e, keys[i], "wait"));
+        wait_until_started(e, keys[i]);
+        waits[i] = (struct request){.kind = REQUEST_WAIT, .done = count_end};
+        waits[i].key = bytes_of_text(keys[i]);
+        waits[i].wait.until_finished = true;
+        EXPECT(engine_post(e, &waits[i]));
+    }
+    EXPECT_STATUS(OK, engine_stats(e, &stats));
+    EXPECT_EQ(N, stats.waiters);
+    EXPECT_EQ(3, stats.workers);
+    EXPECT_EQ(N, stats.gauges.running);
+    EXPECT_EQ(stats.frames, stats.commit_ns.n);
+    EXPECT_EQ(stats.frames, stats.frame_size.n);
+    EXPECT_EQ(stats.frame_bytes, stats.frame_size.sum);
+    EXPECT(stats.commit_ns.max > 0);
+    for (int i = 0; i < N; i++) {
+        struct request cancel = {.kind = REQUEST_CANCEL, .key = bytes_of_text(keys[i])};
+        cancel.cancelled = &waits[i];
+        EXPECT_STATUS(OK, engine_call(e, &cancel));
+        EXPECT_EQ(i + 1, atomic_load(&ended_n));
+        EXPECT_STATUS(E_TIMEOUT, waits[i].status);
+    }
     for (uint32_t i = 0; i < 3; i++) agent_stop(&agents[i]);
     engine_close(e);
     for (uint32_t i = 0; i < 3; i++) agent_release(&agents[i]);

@@ -92,3 +92,21 @@ TEST(merged_is_the_same_as_measured_together)
     histogram_merge(&histogram, &other);
     EXPECT_EQ(0, memcmp(&histogram, &together, sizeof together));
 }
+
+/* A count up to a value never has what may lie above it, and misses at most that value's bucket. */
+TEST(a_count_up_to_a_value_is_never_too_high)
+{
+    histogram_init(&histogram);
+    EXPECT_EQ(0, histogram_count_to(&histogram, 100));
+    for (uint64_t v = 1; v <= 1000; v++) histogram_add(&histogram, v);
+    EXPECT_EQ(0, histogram_count_to(&histogram, 0));
+    EXPECT_EQ(10, histogram_count_to(&histogram, 10));
+    EXPECT_EQ(255, histogram_count_to(&histogram, 255)); /* the last of its bucket */
+    for (uint64_t v = 1; v <= 2000; v++) {
+        uint64_t count = histogram_count_to(&histogram, v);
+        test_note("value %u", (unsigned)v);
+        EXPECT(count <= v);
+        EXPECT(count + v / 16 + 1 >= (v < 1000 ? v : 1000));
+    }
+    EXPECT_EQ(1000, histogram_count_to(&histogram, UINT64_MAX));
+}

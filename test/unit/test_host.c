@@ -211,6 +211,36 @@ TEST(archive_is_never_ahead_of_the_journal)
     world_release(&w);
 }
 
+/* A round takes all that is dirty, some of it from the open batch, and then more comes into that
+ * batch: the position of the round must not pass it, or it would never be replayed. */
+TEST(position_does_not_pass_a_batch_that_still_fills)
+{
+    struct world w;
+    struct ask first, second, after;
+    world_init(&w);
+    world_open(&w);
+    EXPECT_STATUS(OK, world_start(&w, "a", "wait"));
+    EXPECT_STATUS(OK, world_start(&w, "b", "wait"));
+    w.is_held[LANE_COMMIT] = true;
+    ask_init(&first, &w, REQUEST_TERMINATE, "a");
+    ask_run(&first); /* its frame is on the way */
+    ask_init(&second, &w, REQUEST_TERMINATE, "b");
+    ask_run(&second); /* in the open batch */
+    world_advance_ms(&w, 2 * w.options.archive_every_ms);
+    ask_init(&after, &w, REQUEST_START, "after");
+    after.request.start.name = BYTES_LITERAL("wait");
+    ask_run(&after);
+    w.is_held[LANE_COMMIT] = false;
+    world_pump(&w);
+    EXPECT_EQ(2, world_stats(&w).instances_archived);
+    EXPECT(after.is_done);
+    EXPECT_STATUS(OK, after.request.status);
+    world_crash(&w);
+    world_open(&w);
+    EXPECT(world_get(&w, "after").has_view);
+    world_release(&w);
+}
+
 /* The archive keeps what memory gave up, across a restart, without replaying the journal. */
 TEST(archived_instances_survive_a_restart)
 {
@@ -545,6 +575,34 @@ TEST(failing_archive_catches_up)
     world_release(&w);
 }
 
+/* An archive that failed for good stays closed until it is opened again: the process ends, and the
+ * next one finds all in the journal. A full disk is waited for as long as it takes. */
+TEST(an_archive_that_stays_broken_is_the_end)
+{
+    struct world w;
+    world_init(&w);
+    world_open(&w);
+    archive_fault_at(w.archive, 1, E_NOSPACE, true);
+    EXPECT_STATUS(OK, world_start(&w, "a", "seq1"));
+    world_advance_ms(&w, 10 * MINUTE_MS);
+    EXPECT(!w.was_fatal);
+    archive_fault_at(w.archive, 0, OK, false);
+    world_advance_ms(&w, 2 * MINUTE_MS);
+    EXPECT_EQ(1, world_stats(&w).instances_archived);
+
+    archive_fault_at(w.archive, 1, E_IO, true);
+    EXPECT_STATUS(OK, world_start(&w, "b", "seq1"));
+    world_advance_ms(&w, MINUTE_MS); /* long enough, but not often enough */
+    EXPECT(!w.was_fatal);
+    for (int n = 0; n < 5 * 60 && !w.was_fatal; n++) world_advance_ms(&w, 1000);
+    EXPECT(w.was_fatal);
+    world_crash(&w);
+    world_open(&w);
+    expect_completed(&w, "a", "done");
+    expect_completed(&w, "b", "done");
+    world_release(&w);
+}
+
 /* When the archive is too far behind, starts are refused with the name of the limit; the rest goes
  * on. */
 TEST(archive_lag_stops_starts)
@@ -777,5 +835,73 @@ TEST(damaged_payload_is_refused)
     w.host = NULL;
     (void)snprintf(expected, sizeof expected, "frame %llu", (unsigned long long)frame.lsn);
     EXPECT(strstr(damage, expected) != NULL);
+    world_release(&w);
+}
+
+/* Work that the worker's side cannot hand on (it is larger than a message may be) is parked with
+ * the reason, instead of being given to the next worker, until an operator says otherwise. */
+TEST(work_that_cannot_be_given_is_parked)
+{
+    struct world w;
+    struct ask park, resubmit;
+    world_init(&w);
+    world_open(&w);
+    w.holds_work = true;
+    EXPECT_STATUS(OK, world_start(&w, "a", "seq1"));
+    struct errand *e = container_of(list_pop_front(&w.errands), struct errand, held);
+    ask_init(&park, &w, REQUEST_ABANDON, "a");
+    park.request.lease.ref = e->request.worker_done.ref;
+    park.request.lease.is_parked = true;
+    park.request.lease.reason = BYTES_LITERAL("larger than a message");
+    ask_run(&park);
+    EXPECT_STATUS(OK, park.request.status);
+    EXPECT_EQ(1, world_stats(&w).core.alerts);
+    EXPECT_EQ(1, w.delivered_n);
+    world_advance_ms(&w, MINUTE_MS);
+    EXPECT_EQ(1, w.delivered_n);
+    errand_post(e); /* the worker answers all the same: too late */
+    world_pump(&w);
+    EXPECT_EQ(STATUS_PENDING, world_get(&w, "a").status);
+    w.holds_work = false;
+    ask_init(&resubmit, &w, REQUEST_RESUBMIT, "a");
+    ask_run(&resubmit);
+    EXPECT_STATUS(OK, resubmit.request.status);
+    expect_completed(&w, "a", "done");
+    world_release(&w);
+}
+
+/* What a dashboard wants to know of the present. */
+TEST(gauges_of_a_host)
+{
+    struct world w;
+    world_init(&w);
+    world_open(&w);
+    w.holds_work = true;
+    EXPECT_STATUS(OK, world_start(&w, "a", "seq1"));
+    EXPECT_STATUS(OK, world_start(&w, "b", "wait"));
+    struct host_stats stats = world_stats(&w);
+    EXPECT_EQ(2, stats.gauges.pending);
+    EXPECT_EQ(0, stats.gauges.ready[WORK_TURN]); /* the worker has them */
+    EXPECT_EQ(1, stats.workers);
+    EXPECT_EQ(stats.frames, stats.commit_ns.n);
+    EXPECT_EQ(stats.frame_bytes, stats.frame_size.sum);
+    w.is_held[LANE_COMMIT] = true;
+    struct ask start;
+    ask_init(&start, &w, REQUEST_START, "c");
+    start.request.start.name = BYTES_LITERAL("seq1");
+    ask_run(&start);
+    w.now_ns += 7 * NS_PER_MS;
+    w.is_held[LANE_COMMIT] = false;
+    world_pump(&w);
+    stats = world_stats(&w);
+    EXPECT(stats.commit_ns.max == 7 * NS_PER_MS);
+    EXPECT_EQ(3, stats.gauges.pending);
+    w.holds_work = false;
+    world_answer(&w);
+    stats = world_stats(&w);
+    EXPECT_EQ(1, stats.gauges.running);
+    EXPECT_EQ(2, stats.gauges.ended);
+    world_advance_ms(&w, 2 * w.options.archive_every_ms);
+    EXPECT_EQ(0, world_stats(&w).gauges.ended);
     world_release(&w);
 }

@@ -298,6 +298,128 @@ TEST(payloads_when_wanted)
     world_release(&w);
 }
 
+static char seen_failure[64];
+
+static void see_whole_row(struct request *r)
+{
+    see_first_row(r);
+    struct bytes text = BYTES_NONE;
+    if (seen_view.failure.has) text = failure_message(seen_view.failure.value);
+    (void)snprintf(seen_failure, sizeof seen_failure, "%.*s", (int)text.len,
+                   (const char *)text.ptr);
+    seen_view.version.has =
+        seen_view.version.has && bytes_equal(seen_view.version.value, BYTES_LITERAL("2.0"));
+    seen_view.tags.len = seen_view.tags.len == 0 ? 0 : strings_count(seen_view.tags);
+}
+
+/* Everything but the payloads is in every row, and the same, wherever the instance is. */
+TEST(rows_say_the_same_everywhere)
+{
+    struct world w;
+    struct ask start, a;
+    struct buffer tag;
+    uint8_t execution_id[EXECUTION_ID_SIZE] = {0};
+    int64_t updated_ns = 0;
+    world_init(&w);
+    w.now_ns += 123456;
+    world_open(&w);
+    buffer_init(&tag, &w.tool_mem);
+    strings_add(&tag, test_hex("0a06636f6c6f7572"
+                               "1203726564")); /* colour: red */
+    ask_init(&start, &w, REQUEST_START, "i00");
+    start.request.start.name = BYTES_LITERAL("fail");
+    start.request.start.version = maybe_some(BYTES_LITERAL("2.0"));
+    start.request.start.input = maybe_some(BYTES_LITERAL("in"));
+    start.request.start.tags = buffer_view(&tag);
+    ask_run(&start);
+    buffer_release(&tag);
+    for (int round = 0; round < 2; round++) {
+        test_note("round %d", round);
+        list_page(&w, &a, 1, 0, "");
+        a.request.done = see_whole_row;
+        ask_run(&a);
+        EXPECT_EQ(STATUS_FAILED, seen_view.status);
+        EXPECT(seen_view.version.has);
+        EXPECT_EQ(1, seen_view.tags.len);
+        EXPECT_TEXT("no luck", seen_failure);
+        EXPECT(!seen_view.input.has);
+        EXPECT(!seen_view.output.has);
+        EXPECT(!seen_view.custom_status.has);
+        EXPECT_EQ(INT64_MAX, seen_view.wake_ms);
+        EXPECT_EQ(WORLD_START_NS + 123456, seen_view.created_ns);
+        if (round == 0) updated_ns = seen_view.updated_ns;
+        EXPECT_EQ(updated_ns, seen_view.updated_ns);
+        if (round == 0) memcpy(execution_id, seen_view.execution_id, sizeof execution_id);
+        EXPECT(memcmp(execution_id, seen_view.execution_id, sizeof execution_id) == 0);
+        archive_all(&w);
+    }
+    list_page(&w, &a, 1, 0, "");
+    a.request.query.want_keys = true;
+    a.request.done = see_whole_row;
+    ask_run(&a);
+    EXPECT(!seen_view.version.has); /* the instance itself was not read */
+    EXPECT_EQ(WORLD_START_NS, seen_view.created_ns);
+    world_release(&w);
+}
+
+/* A sleeper's row says when it wakes, wherever it sleeps. */
+TEST(rows_of_sleepers_say_when_they_wake)
+{
+    struct world w;
+    struct ask a;
+    world_init(&w);
+    world_open(&w);
+    start_some(&w, 0, 1, "nap");
+    for (int round = 0; round < 2; round++) {
+        test_note("round %d", round);
+        list_page(&w, &a, 1, 0, "");
+        a.request.done = see_first_row;
+        ask_run(&a);
+        EXPECT_EQ(WORLD_START_NS / NS_PER_MS + NAP_MS, seen_view.wake_ms);
+        archive_all(&w);
+    }
+    world_release(&w);
+}
+
+/* A page is bounded by what must be read for it: large instances make short pages, and still each
+ * comes once. */
+TEST(large_instances_make_short_pages)
+{
+    enum { N = 7, SIZE = 12 << 20 };
+    struct world w;
+    struct ask a;
+    static char large[SIZE];
+    char all[100] = "", last_id[16] = "";
+    int pages_n = 0;
+    world_init(&w);
+    w.options.check_every_step = false;
+    world_open(&w);
+    memset(large, 'x', sizeof large);
+    for (int i = 0; i < N; i++) {
+        struct ask start;
+        char id[16];
+        (void)snprintf(id, sizeof id, "i%02d", i);
+        ask_init(&start, &w, REQUEST_START, id);
+        start.request.start.name = BYTES_LITERAL("seq1");
+        start.request.start.input = maybe_some(bytes_make(large, sizeof large));
+        ask_run(&start);
+        EXPECT_STATUS(OK, start.request.status);
+    }
+    archive_all(&w);
+    do {
+        list_page(&w, &a, 100, WORLD_START_NS / NS_PER_MS, last_id);
+        a.request.query.want_payloads = pages_n == 0;
+        (void)list_run(&a);
+        size_t len = strlen(a.rows);
+        if (len > 0) (void)snprintf(last_id, sizeof last_id, "%.3s", a.rows + len - 4);
+        (void)snprintf(all + strlen(all), sizeof all - strlen(all), "%.60s", a.rows);
+        pages_n++;
+    } while (a.request.has_more);
+    EXPECT_TEXT("i00 i01 i02 i03 i04 i05 i06 ", all);
+    EXPECT_EQ(2, pages_n);
+    world_release(&w);
+}
+
 /* An archive that cannot be read makes a list fail in words, not lie. */
 TEST(failing_archive_fails_the_list)
 {

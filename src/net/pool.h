@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Memory for a library that frees without telling the size (nghttp2): each block carries its size
+ * in front, and small blocks wait in free lists by size class, because a request takes and gives
+ * back some twenty of them. What waits is bounded and counted as used. One thread.
+ */
+#ifndef NET_POOL_H
+#define NET_POOL_H
+
+#include <stddef.h>
+
+struct mem;
+struct pool_block;
+
+#define POOL_CLASSES_N 7 /* 64, 128, ... 4096 bytes, with the size in front */
+
+struct pool {
+    struct mem *mem; /* outlives the pool */
+    struct pool_block *waiting[POOL_CLASSES_N];
+    size_t waiting_size;
+    size_t waiting_size_max;
+};
+
+void pool_init(struct pool *p, struct mem *mem, size_t waiting_size_max);
+/* Every block must have been given back. */
+void pool_release(struct pool *p);
+/* NULL without memory. */
+void *pool_take(struct pool *p, size_t size);
+void *pool_take_zero(struct pool *p, size_t size);
+/* ptr may be NULL. */
+void pool_give(struct pool *p, void *ptr);
+/* Like realloc. */
+void *pool_resize(struct pool *p, void *ptr, size_t size);
+
+#endif

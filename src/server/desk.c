@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One queue brings errands and parcels back, in the order in which the engine let them go: what a
+ * worker was given before its detachment is seen before that is done. The bell is rung once for any
+ * number of them: it costs a system call.
+ *
+ * Errands are used again with their memory, so that an ordinary call takes none.
+ */
+#include "server/desk.h"
+
+#include "base/assert.h"
+
+#include <stdatomic.h>
+
+/* What is kept of errands that were freed: so many, each with memory up to this size. */
+#define SPARE_N_MAX 256u
+#define SPARE_SIZE_MAX ((size_t)16 << 10)
+#define ARENA_CHUNK_SIZE 512
+
+struct desk {
+    struct desk_options options;
+    struct queue back; /* of desk_item: from the hosts' threads */
+    atomic_bool is_rung;
+    size_t errands_n;
+    struct list spare; /* errands, by of_user */
+    size_t spare_n;
+};
+
+enum status desk_new(const struct desk_options *options, struct desk **out)
+{
+    struct desk *d = mem_take_zero(options->mem, sizeof *d);
+
+    if (d == NULL) return E_NOMEM;
+    d->options = *options;
+    queue_init(&d->back, SIZE_MAX); /* bounded by what is under way */
+    atomic_init(&d->is_rung, false);
+    list_init(&d->spare);
+    *out = d;
+    return OK;
+}
+
+static void errand_destroy(struct desk *d, struct errand *errand)
+{
+    arena_release(&errand->arena);
+    buffer_release(&errand->reply);
+    mem_release(&errand->mem);
+    mem_give(d->options.mem, errand, sizeof *errand);
+}
+
+void desk_free(struct desk *d)
+{
+    struct list *node;
+
+    assert(d->errands_n == 0);
+    while ((node = list_pop_front(&d->spare)) != NULL) {
+        errand_destroy(d, container_of(node, struct errand, of_user));
+    }
+    queue_release(&d->back);
+    mem_give(d->options.mem, d, sizeof *d);
+}
+
+size_t desk_errands_n(const struct desk *d) { return d->errands_n; }
+void *desk_user(const struct desk *d) { return d->options.user; }
+const struct desk_engine *desk_engine(const struct desk *d) { return &d->options.engine; }
+
+/* ---- errands ---- */
+
+static struct errand *errand_take(struct desk *d)
+{
+    struct list *node = list_pop_front(&d->spare);
+
+    if (node != NULL) {
+        d->spare_n--;
+        return container_of(node, struct errand, of_user);
+    }
+    struct errand *errand = mem_take_zero(d->options.mem, sizeof *errand);
+    if (errand == NULL) return NULL;
+    mem_init(&errand->mem, SIZE_MAX);
+    arena_init(&errand->arena, &errand->mem, ARENA_CHUNK_SIZE);
+    buffer_init(&errand->reply, &errand->mem);
+    return errand;
+}
+
+struct errand *errand_new(struct desk *d, enum request_kind kind, struct grpc_call *call)
+{
+    if (call != NULL && d->errands_n >= d->options.errands_n_max) return NULL;
+    struct errand *errand = errand_take(d);
+    if (errand == NULL) return NULL;
+    errand->request.kind = kind;
+    errand->desk = d;
+    errand->call = call;
+    d->errands_n++;
+    return errand;
+}
+
+void errand_free(struct errand *errand)
+{
+    struct desk *d = errand->desk;
+
+    assert(!list_is_linked(&errand->of_user));
+    assert(d->errands_n > 0);
+    d->errands_n--;
+    if (d->spare_n >= SPARE_N_MAX) {
+        errand_destroy(d, errand);
+        return;
+    }
+    if (errand->arena.size > SPARE_SIZE_MAX) {
+        arena_release(&errand->arena);
+        arena_init(&errand->arena, &errand->mem, ARENA_CHUNK_SIZE); /* small chunks again */
+    }
+    arena_reset(&errand->arena);
+    if (errand->reply.size > SPARE_SIZE_MAX) buffer_release(&errand->reply);
+    struct mem mem = errand->mem;
+    struct arena arena = errand->arena;
+    struct buffer reply = errand->reply;
+    *errand = (struct errand){.mem = mem, .arena = arena, .reply = reply};
+    buffer_clear(&errand->reply);
+    list_push_front(&d->spare, &errand->of_user);
+    d->spare_n++;
+}
+
+/* ---- between the threads ---- */
+
+static void send_back(struct desk *d, struct desk_item *item)
+{
+    bool is_in = queue_push(&d->back, &item->node);
+
+    assert(is_in);
+    if (!atomic_exchange(&d->is_rung, true)) d->options.engine.ring(d->options.engine.user);
+}
+
+static void on_request_done(struct request *request)
+{
+    struct errand *errand = container_of(request, struct errand, request);
+
+    if (errand->encode != NULL) errand->encode(errand);
+    request->view = NULL;
+    request->rows = NULL;
+    request->events = BYTES_NONE;
+    send_back(errand->desk, &errand->item);
+}
+
+bool errand_post(struct errand *errand, int shard)
+{
+    const struct desk_engine *engine = &errand->desk->options.engine;
+
+    assert(errand->done != NULL);
+    errand->request.done = on_request_done;
+    errand->request.status = OK;
+    errand->request.text[0] = '\0';
+    errand->request.has_more = false;
+    return shard < 0 ? engine->post(engine->user, &errand->request)
+                     : engine->post_to(engine->user, (uint32_t)shard, &errand->request);
+}
+
+void desk_collect(struct desk *d)
+{
+    struct list items;
+    struct list *node;
+
+    list_init(&items);
+    /* Before taking: what is pushed from now on rings again. */
+    atomic_store(&d->is_rung, false);
+    (void)queue_take_all(&d->back, &items, 0);
+    while ((node = list_pop_front(&items)) != NULL) {
+        struct desk_item *item = container_of(node, struct desk_item, node);
+        if (item->is_parcel) {
+            d->options.parcel(d->options.user, container_of(item, struct parcel, item));
+        } else {
+            struct errand *errand = container_of(item, struct errand, item);
+            errand->done(errand);
+        }
+    }
+}
+
+/* ---- parcels ---- */
+
+struct parcel *parcel_new(void)
+{
+    struct mem mem;
+
+    mem_init(&mem, SIZE_MAX);
+    struct parcel *parcel = mem_take_zero(&mem, sizeof *parcel);
+    if (parcel == NULL) return NULL;
+    parcel->mem = mem;
+    parcel->item.is_parcel = true;
+    arena_init(&parcel->arena, &parcel->mem, ARENA_CHUNK_SIZE);
+    buffer_init(&parcel->message, &parcel->mem);
+    return parcel;
+}
+
+void desk_put(struct desk *d, struct parcel *parcel) { send_back(d, &parcel->item); }
+
+void parcel_free(struct parcel *parcel)
+{
+    arena_release(&parcel->arena);
+    buffer_release(&parcel->message);
+    struct mem mem = parcel->mem;
+    mem_give(&mem, parcel, sizeof *parcel);
+    mem_release(&mem);
+}

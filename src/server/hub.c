@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Task hubs: name spaces of instances. A hub is named by the call's header and exists by being
+ * named; it is the first part of every key.
+ */
+#include "core/limits.h"
+#include "server/state.h"
+
+static bool is_hub_character(uint8_t c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_' || c == '.';
+}
+
+bool call_hub(struct service *s, struct grpc_call *call, struct bytes *hub)
+{
+    struct bytes name = grpc_header(call, "taskhub");
+    bool is_name = name.len <= LIMIT_HUB_SIZE;
+
+    if (name.len == 0) {
+        *hub = BYTES_LITERAL("default");
+        return true;
+    }
+    for (size_t n = 0; n < name.len && is_name; n++) is_name = is_hub_character(name.ptr[n]);
+    if (!is_name) {
+        call_fail(s, call, GRPC_INVALID_ARGUMENT,
+                  "the header taskhub is not the name of a task hub: it must have 1 to 64 of "
+                  "letters, digits, '-', '_' and '.'");
+        return false;
+    }
+    *hub = name;
+    return true;
+}
+
+struct bytes hub_key(struct arena *arena, struct bytes hub, struct bytes id)
+{
+    uint8_t *key = arena_alloc(arena, hub.len + 1 + id.len);
+
+    if (key == NULL) return BYTES_NONE;
+    memcpy(key, hub.ptr, hub.len);
+    key[hub.len] = '/';
+    if (id.len > 0) memcpy(key + hub.len + 1, id.ptr, id.len);
+    return bytes_make(key, hub.len + 1 + id.len);
+}

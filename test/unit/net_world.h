@@ -1,0 +1,455 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A connection in memory with a peer that can say anything: frames are written by hand here, valid
+ * or not, and what the connection sends is read back frame by frame into a trace:
+ *
+ *      1 headers :status=200 content-type=application/grpc
+ *      1 data 10
+ *      1 end grpc-status=0
+ *      3 reset 7
+ *      goaway 11
+ *
+ * The service does what the path says: /t/echo, /t/hold (until the test ends it), /t/fail.
+ */
+#ifndef TEST_UNIT_NET_WORLD_H
+#define TEST_UNIT_NET_WORLD_H
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "net/conn.h"
+#include "test/lib/test.h"
+
+#include <nghttp2/nghttp2.h>
+#include <stdio.h>
+
+#define HELD_N_MAX 4096
+#define WORLD_START_NS (1000 * NS_PER_S)
+#define END_STREAM 1
+#define END_HEADERS 4
+#define PADDED 8
+
+struct world {
+    struct mem mem;
+    struct conn_limits limits;
+    struct net_counters counters;
+    struct grpc_service grpc;
+    struct http_service http;
+    struct conn *conn;
+    int64_t now_ns;
+    struct buffer in;  /* what the peer is about to say */
+    struct buffer out; /* what it was told and has not read */
+    struct buffer trace;
+    nghttp2_hd_inflater *inflater;
+
+    struct grpc_call *held[HELD_N_MAX];
+    size_t held_n;
+    unsigned calls_n;
+    unsigned closed_n;
+    unsigned writable_n;
+    unsigned oversize_n;
+    uint64_t oversize_size;
+    size_t oversize_start_size;
+    bool is_finish_in_closed;
+    char path[64];
+    char header[64];
+    size_t message_size;
+    uint64_t digest; /* of all requests, in their order */
+
+    struct http_exchange *exchange; /* of the last page that was not answered at once */
+    bool is_page_held;
+    unsigned pages_n;
+
+    unsigned resets_n;
+    unsigned goaways_n;
+    unsigned pings_n; /* not acknowledgements */
+    unsigned acks_n;
+    uint32_t goaway_code;
+    uint64_t stream_grants; /* bytes of WINDOW_UPDATE for streams */
+    uint32_t last_reset_code;
+};
+
+/* ---- the service ---- */
+
+static inline void world_digest(struct world *w, struct bytes b)
+{
+    w->digest = (w->digest ^ bytes_hash(b)) * UINT64_C(0x9e3779b97f4a7c15) + b.len;
+}
+
+static inline void world_on_call(void *user, struct grpc_call *call, struct bytes message)
+{
+    struct world *w = user;
+    struct bytes path = grpc_path(call);
+    w->calls_n++;
+    w->message_size = message.len;
+    snprintf(w->path, sizeof w->path, "%.*s", (int)path.len, (const char *)path.ptr);
+    struct bytes header = grpc_header(call, "taskhub");
+    snprintf(w->header, sizeof w->header, "%.*s", (int)header.len, (const char *)header.ptr);
+    world_digest(w, path);
+    world_digest(w, message);
+    if (bytes_equal(path, BYTES_LITERAL("/t/echo"))) {
+        grpc_answer(call, message);
+    } else if (bytes_equal(path, BYTES_LITERAL("/t/hold")) && w->held_n < HELD_N_MAX) {
+        w->held[w->held_n++] = call;
+    } else {
+        grpc_finish(call, GRPC_NOT_FOUND, "100% gone: \"x\"\n\xc3\xa4");
+    }
+}
+
+static inline void world_on_oversize(void *user, const struct grpc_call *call, uint64_t size,
+                                     struct bytes start)
+{
+    struct world *w = user;
+    (void)call;
+    w->oversize_n++;
+    w->oversize_size = size;
+    w->oversize_start_size = start.len;
+    world_digest(w, start);
+}
+
+static inline void world_on_writable(void *user, struct grpc_call *call)
+{
+    struct world *w = user;
+    (void)call;
+    w->writable_n++;
+}
+
+static inline void world_forget(struct world *w, const struct grpc_call *call)
+{
+    for (size_t i = 0; i < w->held_n; i++) {
+        if (w->held[i] == call) w->held[i] = w->held[--w->held_n];
+    }
+}
+
+static inline void world_on_closed(void *user, struct grpc_call *call)
+{
+    struct world *w = user;
+    w->closed_n++;
+    EXPECT(grpc_is_closed(call));
+    if (!w->is_finish_in_closed) return;
+    world_forget(w, call);
+    grpc_finish(call, GRPC_CANCELLED, NULL);
+}
+
+/* The answer says what was understood. */
+static inline void world_answer_page(struct world *w, struct http_exchange *e)
+{
+    struct buffer b;
+    buffer_init(&b, &w->mem);
+    buffer_append_bytes(&b, http_method(e));
+    buffer_u8(&b, ' ');
+    buffer_append_bytes(&b, http_path(e));
+    buffer_u8(&b, '|');
+    buffer_append_bytes(&b, http_query(e));
+    buffer_u8(&b, '|');
+    buffer_append_bytes(&b, http_header(e, "x-test"));
+    buffer_u8(&b, '|');
+    buffer_append_bytes(&b, http_body(e));
+    world_digest(w, buffer_view(&b));
+    http_answer(e, 200, "text/plain", buffer_view(&b));
+    buffer_release(&b);
+}
+
+static inline void world_on_page(void *user, struct http_exchange *e)
+{
+    struct world *w = user;
+    w->pages_n++;
+    if (w->is_page_held)
+        w->exchange = e;
+    else
+        world_answer_page(w, e);
+}
+
+static inline void world_on_page_closed(void *user, struct http_exchange *e)
+{
+    struct world *w = user;
+    w->closed_n++;
+    w->exchange = NULL;
+    http_answer(e, 200, "", BYTES_NONE);
+}
+
+/* ---- the connection ---- */
+
+static inline void world_connect(struct world *w, bool is_trusted)
+{
+    struct conn_options options = {.mem = &w->mem,
+                                   .limits = &w->limits,
+                                   .counters = &w->counters,
+                                   .grpc = &w->grpc,
+                                   .http = &w->http,
+                                   .is_trusted = is_trusted};
+    EXPECT_STATUS(OK, conn_new(&options, w->now_ns, &w->conn));
+}
+
+static inline void world_init(struct world *w)
+{
+    memset(w, 0, sizeof *w);
+    mem_init(&w->mem, SIZE_MAX);
+    conn_limits_init(&w->limits);
+    w->limits.message_size_max = 1024 * 1024;
+    w->now_ns = WORLD_START_NS;
+    w->is_finish_in_closed = true;
+    w->grpc = (struct grpc_service){.user = w,
+                                    .call = world_on_call,
+                                    .oversize = world_on_oversize,
+                                    .writable = world_on_writable,
+                                    .closed = world_on_closed};
+    w->http =
+        (struct http_service){.user = w, .request = world_on_page, .closed = world_on_page_closed};
+    buffer_init(&w->in, mem_process());
+    buffer_init(&w->out, mem_process());
+    buffer_init(&w->trace, mem_process());
+    EXPECT_EQ(0, nghttp2_hd_inflate_new(&w->inflater));
+}
+
+static inline void world_finish_held(struct world *w)
+{
+    while (w->held_n > 0) grpc_finish(w->held[--w->held_n], GRPC_OK, NULL);
+}
+
+/* Everything must be given back. */
+static inline void world_release(struct world *w)
+{
+    if (w->conn != NULL) conn_free(w->conn, w->now_ns);
+    w->conn = NULL;
+    world_finish_held(w);
+    EXPECT_EQ(0, w->mem.used);
+    mem_release(&w->mem);
+    buffer_release(&w->in);
+    buffer_release(&w->out);
+    buffer_release(&w->trace);
+    nghttp2_hd_inflate_del(w->inflater);
+}
+
+/* ---- what the peer says ---- */
+
+static inline void put_frame(struct buffer *b, uint8_t type, uint8_t flags, uint32_t stream,
+                             struct bytes payload)
+{
+    const uint8_t head[9] = {(uint8_t)(payload.len >> 16),
+                             (uint8_t)(payload.len >> 8),
+                             (uint8_t)payload.len,
+                             type,
+                             flags,
+                             (uint8_t)(stream >> 24),
+                             (uint8_t)(stream >> 16),
+                             (uint8_t)(stream >> 8),
+                             (uint8_t)stream};
+    buffer_append(b, head, sizeof head);
+    buffer_append_bytes(b, payload);
+}
+
+static inline void put_u32(struct buffer *b, uint32_t value)
+{
+    for (int i = 3; i >= 0; i--) buffer_u8(b, (uint8_t)(value >> (8 * i)));
+}
+
+static inline void put_frame_u32(struct buffer *b, uint8_t type, uint32_t stream, uint32_t value)
+{
+    const uint8_t payload[4] = {(uint8_t)(value >> 24), (uint8_t)(value >> 16),
+                                (uint8_t)(value >> 8), (uint8_t)value};
+    put_frame(b, type, 0, stream, bytes_make(payload, 4));
+}
+
+/* A number of HPACK with a prefix of so many bits; the bits above it are in `first`. */
+static inline void put_hpack_number(struct buffer *b, uint8_t first, int bits, size_t value)
+{
+    size_t most = ((size_t)1 << bits) - 1;
+    if (value < most) {
+        buffer_u8(b, (uint8_t)(first | value));
+        return;
+    }
+    buffer_u8(b, (uint8_t)(first | most));
+    for (value -= most; value >= 128; value >>= 7) buffer_u8(b, (uint8_t)(value | 128));
+    buffer_u8(b, (uint8_t)value);
+}
+
+/* A header without table and Huffman. */
+static inline void put_header(struct buffer *b, const char *name, struct bytes value)
+{
+    buffer_u8(b, 0);
+    put_hpack_number(b, 0, 7, strlen(name));
+    buffer_append_bytes(b, bytes_of_text(name));
+    put_hpack_number(b, 0, 7, value.len);
+    buffer_append_bytes(b, value);
+}
+
+static inline void put_request_headers(struct buffer *b, const char *path)
+{
+    put_header(b, ":method", BYTES_LITERAL("POST"));
+    put_header(b, ":scheme", BYTES_LITERAL("http"));
+    put_header(b, ":path", bytes_of_text(path));
+    put_header(b, ":authority", BYTES_LITERAL("norn"));
+    put_header(b, "content-type", BYTES_LITERAL("application/grpc"));
+    put_header(b, "te", BYTES_LITERAL("trailers"));
+}
+
+/* HEADERS of a gRPC request; extra: more of the header block, or nothing. */
+static inline void put_head(struct buffer *b, uint32_t stream, const char *path, uint8_t flags,
+                            struct bytes extra)
+{
+    struct buffer block;
+    buffer_init(&block, mem_process());
+    put_request_headers(&block, path);
+    buffer_append_bytes(&block, extra);
+    put_frame(b, NGHTTP2_HEADERS, flags, stream, buffer_view(&block));
+    buffer_release(&block);
+}
+
+/* DATA with one gRPC message. */
+static inline void put_message(struct buffer *b, uint32_t stream, const char *text)
+{
+    struct buffer data;
+    buffer_init(&data, mem_process());
+    buffer_u8(&data, 0);
+    put_u32(&data, (uint32_t)strlen(text));
+    buffer_append_bytes(&data, bytes_of_text(text));
+    put_frame(b, NGHTTP2_DATA, END_STREAM, stream, buffer_view(&data));
+    buffer_release(&data);
+}
+
+static inline void put_request(struct buffer *b, uint32_t stream, const char *path,
+                               const char *text)
+{
+    put_head(b, stream, path, END_HEADERS, BYTES_NONE);
+    put_message(b, stream, text);
+}
+
+static inline void put_greeting(struct buffer *b)
+{
+    buffer_append(b, NGHTTP2_CLIENT_MAGIC, NGHTTP2_CLIENT_MAGIC_LEN);
+    put_frame(b, NGHTTP2_SETTINGS, 0, 0, BYTES_NONE);
+}
+
+static inline void put_settings_ack(struct buffer *b)
+{
+    put_frame(b, NGHTTP2_SETTINGS, NGHTTP2_FLAG_ACK, 0, BYTES_NONE);
+}
+
+/* ---- what it reads ---- */
+
+static inline void trace_headers(struct world *w, uint32_t stream, bool is_end, struct bytes block)
+{
+    const uint8_t *at = block.ptr;
+    size_t left = block.len;
+    buffer_format(&w->trace, "%u %s", stream, is_end ? "end" : "headers");
+    for (;;) {
+        nghttp2_nv header;
+        int flags = 0;
+        ssize_t n = nghttp2_hd_inflate_hd2(w->inflater, &header, &flags, at, left, 1);
+        EXPECT(n >= 0);
+        at += n;
+        left -= (size_t)n;
+        if (flags & NGHTTP2_HD_INFLATE_EMIT)
+            buffer_format(&w->trace, " %.*s=%.*s", (int)header.namelen, header.name,
+                          (int)header.valuelen, header.value);
+        if (flags & NGHTTP2_HD_INFLATE_FINAL) break;
+    }
+    nghttp2_hd_inflate_end_headers(w->inflater);
+    buffer_u8(&w->trace, '\n');
+}
+
+static inline uint32_t load_be32(const uint8_t *p)
+{
+    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
+
+static inline void trace_frame(struct world *w, const uint8_t *head, struct bytes payload)
+{
+    uint32_t stream = load_be32(head + 5);
+    uint8_t flags = head[4];
+    switch (head[3]) {
+    case NGHTTP2_HEADERS: trace_headers(w, stream, (flags & END_STREAM) != 0, payload); break;
+    case NGHTTP2_DATA: buffer_format(&w->trace, "%u data %zu\n", stream, payload.len); break;
+    case NGHTTP2_RST_STREAM:
+        w->resets_n++;
+        w->last_reset_code = load_be32(payload.ptr);
+        buffer_format(&w->trace, "%u reset %u\n", stream, w->last_reset_code);
+        break;
+    case NGHTTP2_GOAWAY:
+        w->goaways_n++;
+        w->goaway_code = load_be32(payload.ptr + 4);
+        buffer_format(&w->trace, "goaway %u\n", w->goaway_code);
+        break;
+    case NGHTTP2_WINDOW_UPDATE:
+        if (stream != 0) w->stream_grants += load_be32(payload.ptr);
+        break;
+    case NGHTTP2_PING:
+        if (flags & NGHTTP2_FLAG_ACK)
+            w->acks_n++;
+        else
+            w->pings_n++;
+        break;
+    default: break;
+    }
+}
+
+/* Takes all that the connection has to send. */
+static inline void world_pull(struct world *w)
+{
+    size_t start = w->out.len;
+    while (conn_pull(w->conn, w->now_ns, &w->out, 64 * 1024)) {
+    }
+    conn_sent(w->conn, w->now_ns, w->out.len - start);
+}
+
+/* And reads it as frames. */
+static inline void world_read(struct world *w)
+{
+    world_pull(w);
+    size_t at = 0;
+    while (at < w->out.len) {
+        const uint8_t *head = w->out.ptr + at;
+        size_t size = (size_t)head[0] << 16 | (size_t)head[1] << 8 | head[2];
+        EXPECT(at + 9 + size <= w->out.len); /* whole frames only */
+        if (w->trace.len > 1024 * 1024) buffer_clear(&w->trace);
+        trace_frame(w, head, bytes_make(head + 9, size));
+        at += 9 + size;
+    }
+    buffer_clear(&w->out);
+}
+
+/* Sends what was put, and reads the answers. */
+static inline enum status world_say(struct world *w)
+{
+    enum status status = conn_feed(w->conn, w->now_ns, buffer_view(&w->in));
+    buffer_clear(&w->in);
+    world_read(w);
+    return status;
+}
+
+/* What was traced since the last call. */
+static inline const char *world_trace(struct world *w)
+{
+    static char text[8192];
+    size_t len = w->trace.len < sizeof text - 1 ? w->trace.len : sizeof text - 1;
+    if (len > 0) memcpy(text, w->trace.ptr, len);
+    text[len] = 0;
+    buffer_clear(&w->trace);
+    return text;
+}
+
+/* An HTTP/2 connection that has said hello. */
+static inline void world_greet(struct world *w)
+{
+    world_connect(w, true);
+    put_greeting(&w->in);
+    put_settings_ack(&w->in);
+    EXPECT_STATUS(OK, world_say(w));
+    (void)world_trace(w);
+}
+
+/* Time passes, with time-outs looked at when they are due. */
+static inline void world_wait_ms(struct world *w, int64_t ms)
+{
+    int64_t end_ns = w->now_ns + ms * NS_PER_MS;
+    int64_t next_ns;
+    while ((next_ns = conn_tick(w->conn, w->now_ns)) < end_ns) {
+        EXPECT(next_ns > w->now_ns);
+        w->now_ns = next_ns;
+    }
+    w->now_ns = end_ns;
+    (void)conn_tick(w->conn, w->now_ns);
+}
+
+#endif
