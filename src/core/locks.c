@@ -44,6 +44,7 @@ bool lock_set_normal(struct core *c, struct bytes set, struct buffer *out)
         sorted_n++;
     }
     assert(sorted_n > 0);
+    assert(sorted_n <= n);
     for (uint32_t k = 0; k < sorted_n; k++) strings_add(out, ids[k]);
     assert(!out->failed);
     return true;
@@ -71,6 +72,7 @@ void locks_ask(struct instance *i, struct bytes section, struct bytes set)
     buffer_clear(&c->events);
     bool is_sound = lock_set_normal(c, set, &c->events);
     assert(is_sound); /* action_problem() has seen it */
+    assert(!i->is_entity);
     set = copy_must(&c->temporary, buffer_view(&c->events));
     struct reader r = reader_make(set);
     (void)strings_next(&r, &first);
@@ -108,6 +110,7 @@ void entity_settle(struct instance *i)
         struct record record = {.kind = RECORD_ENTITY_LOCKED, .key = i->key};
         emit(c, &record);
         assert(i->lock != NULL);
+        assert(!i->is_leased);
         pass_on(i);
     }
     if (entity_is_empty(i) && !i->is_leased) {
@@ -168,6 +171,7 @@ static void release_set(struct core *c, struct bytes key, const struct instance 
 void locks_release(struct instance *i)
 {
     struct core *c = i->core;
+    assert(!i->is_entity);
     if (i->locks_n == 0 || planted("keep_locks")) return;
     for (const struct event *e = i->history.first; e != NULL; e = e->next) {
         struct event_entity request;
