@@ -72,7 +72,7 @@ static void check_items(const struct instance *i)
 }
 
 /* The same for an entity: its operations are offered, leased, or wait for a known reason; a lock
- * request never stands first; a signal that waits for its time has it in the heap. */
+ * request that stands first is due; a signal that waits for its time has it in the heap. */
 static void check_entity(const struct instance *i)
 {
     const struct event_list *operations = entity_operations((struct instance *)i);
@@ -97,7 +97,6 @@ static void check_entity(const struct instance *i)
     if (i->delayed != NULL) assert(i->due.node.is_linked);
     if (i->delayed != NULL) assert(i->due.node.key <= i->delayed->at_ms);
     if (operations->n == 0 || i->is_leased || i->is_poisoned) return;
-    assert(operations->first->kind != EVENT_ENTITY_LOCK_REQUESTED);
     assert(i->queue != NULL || i->due.node.is_linked);
 }
 

@@ -315,6 +315,7 @@ static void apply_to_instance(struct core *c, struct instance *i, const struct r
         break;
     case RECORD_PURGED: apply_purged(i); break;
     case RECORD_RELINKED: instance_relink(i, record); break;
+    case RECORD_WOKEN: i->needs_turn = true; break;
     case RECORD_ENTITY_MESSAGE:
     case RECORD_ENTITY_BATCH:
     case RECORD_ENTITY_LOCKED:

@@ -61,6 +61,12 @@ size_t entity_backlog_size(const struct instance *i)
 
 /* ---- the lock ---- */
 
+bool entity_lock_is_due(const struct instance *i)
+{
+    return i->lock == NULL && !i->is_leased && i->inbox.first != NULL &&
+           i->inbox.first->kind == EVENT_ENTITY_LOCK_REQUESTED;
+}
+
 static bool is_of(const struct event_entity *a, const struct instance *i)
 {
     if (!bytes_equal(a->parent, i->lock_parent)) return false;
@@ -146,6 +152,7 @@ void entity_delay(struct instance *i, struct event *event, int64_t at_ms)
     while (*at != NULL && (*at)->at_ms <= at_ms) at = &(*at)->next;
     delayed->next = *at;
     *at = delayed;
+    assert(delayed->next == NULL || delayed->next->at_ms > at_ms); /* equal ones as they came */
     i->delayed_n++;
     i->delayed_size += event->len;
 }
@@ -189,6 +196,7 @@ void entity_unlock(struct instance *i, const struct record *record)
         i->inbox = i->held;
         i->held = (struct event_list){0};
         events_move(&i->inbox, &rest);
+        assert(!i->is_leased || i->lease_inbox_n <= i->inbox.n); /* what is out stands first */
     }
     struct event_list all = i->inbox;
     i->inbox = (struct event_list){0};
@@ -259,6 +267,7 @@ static void entity_move(struct instance *i)
         bool is_set = entity_lock_set(i, event_must(i, event_bytes(lock)));
         assert(is_set);
     }
+    assert((i->lock != NULL) == (lock != NULL));
     arena_release(&old);
 }
 
@@ -286,9 +295,12 @@ void entity_batch(struct instance *i, const struct record *record)
 
 /* ---- time ---- */
 
+/* Asked with every message: only the front is looked at. */
 static bool batch_is_wanted(const struct instance *i)
 {
-    return !i->is_leased && !i->is_poisoned && entity_batch_n(i) > 0;
+    if (i->is_leased || i->is_poisoned) return false;
+    const struct event *first = entity_operations((struct instance *)i)->first;
+    return first != NULL && first->kind != EVENT_ENTITY_LOCK_REQUESTED;
 }
 
 /* In the queue, or due for the next try, or neither; and due when a signal's time comes. */
@@ -299,6 +311,8 @@ void entity_schedule(struct instance *i)
     bool is_wanted = batch_is_wanted(i);
 
     due_clear(c, &i->due);
+    /* Its lock is taken in the same step; after a recovery that ended in between, by the clock. */
+    if (entity_lock_is_due(i)) due_ms = now_ms(c);
     if (is_wanted && i->retry_at_ms <= now_ms(c)) {
         if (i->queue == NULL) queue_add_turn(i);
     } else {
@@ -306,4 +320,5 @@ void entity_schedule(struct instance *i)
         if (is_wanted && i->retry_at_ms < due_ms) due_ms = i->retry_at_ms;
     }
     if (due_ms != INT64_MAX) due_set(c, &i->due, DUE_ENTITY, due_ms);
+    assert((i->queue != NULL) == (is_wanted && i->retry_at_ms <= now_ms(c)));
 }

@@ -224,9 +224,9 @@ void on_entity_due(struct instance *i)
     if (n > 0) {
         struct record record = {.kind = RECORD_ENTITY_DUE, .key = i->key, .consumed_n = n};
         emit(c, &record);
-        entity_settle(i);
     } else {
         entity_schedule(i); /* its next try */
         instance_sort(i);
     }
+    entity_settle(i);
 }

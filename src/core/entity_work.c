@@ -170,8 +170,10 @@ static void commit_batch(struct instance *i, const struct work_ref *ref,
     struct core *c = i->core;
     uint32_t n = answer->results_n < ref->inbox_n ? answer->results_n : ref->inbox_n;
     const struct event *operation = entity_operations(i)->first;
+    uint64_t batches = i->turns;
     assert(n > 0);
     for (uint32_t k = 0; k < n; k++, operation = operation->next) {
+        assert(operation != NULL); /* entity_matches() has counted them */
         tell_caller(i, operation, &answer->results[k]);
     }
     for (uint32_t k = 0; k < answer->actions_n; k++) {
@@ -189,6 +191,7 @@ static void commit_batch(struct instance *i, const struct work_ref *ref,
     };
     emit(c, &record);
     assert(!i->is_leased);
+    assert(i->turns == batches + 1); /* the next answer to this batch is stale */
     entity_settle(i);
 }
 

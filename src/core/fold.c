@@ -334,6 +334,8 @@ void instance_rewind(struct instance *i, const struct record *record)
     for (struct list *n = list_first(&i->items); n != NULL; n = list_next(&i->items, n)) {
         if (container_of(n, struct item, of_instance)->kind == ITEM_CHILD) i->needs_turn = false;
     }
+    /* and so do its locks, when it has them again */
+    if (locks_are_held(i)) i->needs_turn = false;
 }
 
 void instance_relink(struct instance *i, const struct record *record)

@@ -44,6 +44,7 @@ bool lock_set_normal(struct core *c, struct bytes set, struct buffer *out)
         sorted_n++;
     }
     assert(sorted_n > 0);
+    assert(sorted_n <= n);
     for (uint32_t k = 0; k < sorted_n; k++) strings_add(out, ids[k]);
     assert(!out->failed);
     return true;
@@ -71,6 +72,7 @@ void locks_ask(struct instance *i, struct bytes section, struct bytes set)
     buffer_clear(&c->events);
     bool is_sound = lock_set_normal(c, set, &c->events);
     assert(is_sound); /* action_problem() has seen it */
+    assert(!i->is_entity);
     set = copy_must(&c->temporary, buffer_view(&c->events));
     struct reader r = reader_make(set);
     (void)strings_next(&r, &first);
@@ -100,20 +102,15 @@ static void pass_on(struct instance *i)
     }
 }
 
-static bool is_lock_due(const struct instance *i)
-{
-    return i->lock == NULL && !i->is_leased && i->inbox.first != NULL &&
-           i->inbox.first->kind == EVENT_ENTITY_LOCK_REQUESTED;
-}
-
 void entity_settle(struct instance *i)
 {
     struct core *c = i->core;
     assert(i->is_entity);
-    if (is_lock_due(i)) {
+    if (entity_lock_is_due(i)) {
         struct record record = {.kind = RECORD_ENTITY_LOCKED, .key = i->key};
         emit(c, &record);
         assert(i->lock != NULL);
+        assert(!i->is_leased);
         pass_on(i);
     }
     if (entity_is_empty(i) && !i->is_leased) {
@@ -174,6 +171,7 @@ static void release_set(struct core *c, struct bytes key, const struct instance 
 void locks_release(struct instance *i)
 {
     struct core *c = i->core;
+    assert(!i->is_entity);
     if (i->locks_n == 0 || planted("keep_locks")) return;
     for (const struct event *e = i->history.first; e != NULL; e = e->next) {
         struct event_entity request;
@@ -230,7 +228,8 @@ void on_lock_granted(struct core *c, const struct input *in)
     /* unlocked before it was granted: the unlock may have come before the request */
     release_set(c, i->key, i, true, &request, request.parent_execution);
     if (locks_is_granted(i, request.section)) { /* asked for again after a rewind */
-        c->stats.dropped_messages++;
+        struct record record = {.kind = RECORD_WOKEN, .key = i->key};
+        emit(c, &record);
         return;
     }
     buffer_clear(&c->scratch);
@@ -238,25 +237,48 @@ void on_lock_granted(struct core *c, const struct input *in)
     message_add(i, buffer_view(&c->scratch));
 }
 
-void locks_ask_again(struct instance *i)
+/* The members of the request that are not unlocked, as strings; appended. */
+static void held_of(const struct instance *i, const struct event *e, struct buffer *out,
+                    struct bytes *section)
 {
     struct core *c = i->core;
+    struct event_entity request;
+    struct bytes id;
+    enum status status = event_entity_decode(event_bytes(e), &c->temporary, &request);
+    assert(status == OK);
+    assert(request.kind == EVENT_ENTITY_LOCK_REQUESTED);
+    struct reader r = reader_make(request.lock_set);
+    while (strings_next(&r, &id)) {
+        struct bytes normal = entity_id_normal(id, &c->temporary);
+        if (!is_unlocked(i, request.section, normal)) strings_add(out, normal);
+    }
+    assert(!out->failed);
+    *section = request.section;
+}
+
+bool locks_are_held(const struct instance *i)
+{
+    struct buffer held;
+    struct bytes section;
+    buffer_init(&held, i->core->mem);
+    for (const struct event *e = i->history.first; e != NULL && held.len == 0; e = e->next) {
+        if (e->kind == EVENT_ENTITY_LOCK_REQUESTED) held_of(i, e, &held, &section);
+    }
+    bool are_held = held.len > 0;
+    buffer_release(&held);
+    return are_held;
+}
+
+void locks_ask_again(struct instance *i)
+{
     if (i->locks_n == 0) return;
     for (const struct event *e = i->history.first; e != NULL; e = e->next) {
-        struct event_entity request;
-        struct bytes id;
-        if (e->kind != EVENT_ENTITY_LOCK_REQUESTED) continue;
-        enum status status = event_entity_decode(event_bytes(e), &c->temporary, &request);
-        assert(status == OK);
         struct buffer held;
-        buffer_init(&held, c->mem);
-        struct reader r = reader_make(request.lock_set);
-        while (strings_next(&r, &id)) {
-            struct bytes normal = entity_id_normal(id, &c->temporary);
-            if (!is_unlocked(i, request.section, normal)) strings_add(&held, normal);
-        }
-        assert(!held.failed);
-        if (held.len > 0) locks_ask(i, request.section, buffer_view(&held));
+        struct bytes section;
+        if (e->kind != EVENT_ENTITY_LOCK_REQUESTED) continue;
+        buffer_init(&held, i->core->mem);
+        held_of(i, e, &held, &section);
+        if (held.len > 0) locks_ask(i, section, buffer_view(&held));
         buffer_release(&held);
     }
 }

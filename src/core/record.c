@@ -12,7 +12,7 @@
     _Static_assert(number > 0 && number <= UINT8_MAX, "the kind of a record is one byte");
 RECORDS(X)
 #undef X
-_Static_assert(RECORD_ENTITY_DUE < RECORD_PARTITION_FIRST, "the last of the instance family");
+_Static_assert(RECORD_WOKEN < RECORD_PARTITION_FIRST, "the last of the instance family");
 _Static_assert(RECORD_SEND == RECORD_PARTITION_FIRST, "the first of the partition family");
 
 const char *record_name(enum record_kind kind)
@@ -137,7 +137,8 @@ static void encode_body(struct buffer *b, const struct record *record)
         buffer_varint(b, record->consumed_n);
         put_maybe(b, record->custom_status);
         break;
-    case RECORD_ENTITY_LOCKED: break;
+    case RECORD_ENTITY_LOCKED:
+    case RECORD_WOKEN: break;
     case RECORD_ENTITY_UNLOCKED: buffer_bytes(b, record->event); break;
     case RECORD_ENTITY_DUE: buffer_varint(b, record->consumed_n); break;
     case RECORD_SEND: encode_send(b, record); break;
@@ -251,7 +252,8 @@ static bool decode_body(struct reader *r, struct record *out)
         out->consumed_n = get_u32(r);
         out->custom_status = get_maybe(r);
         return true;
-    case RECORD_ENTITY_LOCKED: return true;
+    case RECORD_ENTITY_LOCKED:
+    case RECORD_WOKEN: return true;
     case RECORD_ENTITY_UNLOCKED: out->event = reader_bytes(r); return true;
     case RECORD_ENTITY_DUE: out->consumed_n = get_u32(r); return true;
     case RECORD_SEND: decode_send(r, out); return true;

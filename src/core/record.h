@@ -35,6 +35,7 @@
     X(ENTITY_LOCKED, 17, "entity_locked")                                                          \
     X(ENTITY_UNLOCKED, 18, "entity_unlocked")                                                      \
     X(ENTITY_DUE, 19, "entity_due")                                                                \
+    X(WOKEN, 20, "woken")                                                                          \
     X(SEND, 32, "send")                                                                            \
     X(SENT, 33, "sent")                                                                            \
     X(RECEIVED, 34, "received")

@@ -148,7 +148,7 @@ static size_t rewind_size(const struct instance *i)
         if (e->kind == EVENT_CHILD_CREATED) size += ITEM_SIZE + 4 * (size_t)e->len + LETTER_SIZE;
         if (e->kind == EVENT_ENTITY_CALLED) size += ITEM_SIZE + 2 * (size_t)e->len;
     }
-    return size + 2 * locks_size(i);
+    return size + 4 * locks_size(i);
 }
 
 /* The unread messages, the start and the tasks that still run go along into a new generation. */

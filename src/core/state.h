@@ -344,6 +344,8 @@ uint32_t entity_batch_n(const struct instance *i);
 bool entity_is_empty(const struct instance *i);
 uint32_t entity_backlog_n(const struct instance *i);
 size_t entity_backlog_size(const struct instance *i);
+/* A lock request stands first, and nobody has the entity. */
+bool entity_lock_is_due(const struct instance *i);
 /* Remembers what the request says. False when it is damaged. */
 bool entity_lock_set(struct instance *i, const struct event *request);
 bool entity_is_locked_by(const struct instance *i, const struct event_entity *unlock);
@@ -390,6 +392,8 @@ void locks_unlock(struct instance *i, struct bytes section, struct bytes target)
  * there. */
 void locks_release(struct instance *i);
 bool locks_is_granted(const struct instance *i, struct bytes section);
+/* The history says that it has some entity locked. */
+bool locks_are_held(const struct instance *i);
 /* After a rewind: what the history says is locked was released when it failed. */
 void locks_ask_again(struct instance *i);
 void on_lock_granted(struct core *c, const struct input *in);

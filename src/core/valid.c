@@ -200,6 +200,7 @@ bool record_is_valid(struct core *c, const struct instance *i, const struct reco
     case RECORD_REWOUND:
         return instance_is_terminal(i) &&
                is_event_of_kind(c, record->event, EVENT_EXECUTION_REWOUND);
+    case RECORD_WOKEN: return !instance_is_terminal(i);
     case RECORD_TURN_FAILED:
     case RECORD_LATE:
     case RECORD_PARKED:
@@ -296,10 +297,6 @@ bool loaded_entity_is_valid(struct core *c, const struct instance *i)
         return false;
     for (const struct event *e = i->held.first; e != NULL; e = e->next) {
         if (i->lock == NULL || e->kind != EVENT_ENTITY_CALLED) return false;
-    }
-    if (i->lock == NULL && i->inbox.first != NULL &&
-        i->inbox.first->kind == EVENT_ENTITY_LOCK_REQUESTED) {
-        return false;
     }
     if (i->lock != NULL && !entity_event_is_sound(c, key_id(i->key), event_bytes(i->lock), &lock)) {
         return false;

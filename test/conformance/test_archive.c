@@ -492,6 +492,46 @@ static void filter_body(struct place *p)
 /* Each filter alone, its near misses, and the characters that mean something in SQL. */
 TEST(queries_filter) { each_backend(filter_body); }
 
+static void put_entity(struct archive *a, const char *id, int64_t created_ms, int64_t updated_ms,
+                       int32_t status)
+{
+    struct archive_row row = sleeping(id, created_ms, ARCHIVE_NO_TIME);
+    row.updated_ms = updated_ms;
+    row.status = status;
+    put_new(a, row);
+}
+
+static void entities_body(struct place *p)
+{
+    struct archive *a = fill_for_queries(p);
+    put_entity(a, "@b@1", 25, 100, 0);
+    put_entity(a, "@a@2", 15, 300, 0);
+    put_entity(a, "@a@1", 15, 200, ARCHIVE_STATUS_TRANSIENT);
+    put_entity(a, "A", 16, 300, 0); /* no entity, and next to them in the order of bytes */
+    put_entity(a, "?", 17, 300, 0);
+    EXPECT_TEXT("a A ? b c1 c2 d ", ids_of(a, (struct archive_query){0}));
+    EXPECT_TEXT("", ids_of(a, (struct archive_query){.id_prefix = text("@")}));
+    EXPECT_TEXT("@a@2 @b@1 ", ids_of(a, (struct archive_query){.entities = true}));
+    struct archive_query query = {.entities = true, .want_transient = true};
+    EXPECT_TEXT("@a@1 @a@2 @b@1 ", ids_of(a, query));
+    query.from_ms = 200;
+    EXPECT_TEXT("@a@1 @a@2 ", ids_of(a, query));
+    query.to_ms = 300;
+    EXPECT_TEXT("@a@1 ", ids_of(a, query));
+    query = (struct archive_query){.entities = true, .want_transient = true, .limit = 2};
+    EXPECT_TEXT("@a@1 @a@2 ", ids_of(a, query));
+    query.has_after = true;
+    query.after_ms = 15;
+    query.after_id = text("@a@1");
+    EXPECT_TEXT("@a@2 @b@1 ", ids_of(a, query));
+    query.id_prefix = text("@b@");
+    EXPECT_TEXT("@b@1 ", ids_of(a, query));
+    archive_close(a);
+}
+
+/* Never in a list of orchestrations; by creation, but asked for by their last change. */
+TEST(entities_are_listed_apart) { each_backend(entities_body); }
+
 static enum status expect_snapshot(void *user, const struct archive_row *row)
 {
     const bool *is_wanted = user;

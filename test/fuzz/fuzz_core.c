@@ -7,7 +7,7 @@
  * core, and every instance survives snapshot and load.
  */
 #include "base/assert.h"
-#include "test/lib/partition.h"
+#include "test/lib/entity_kit.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -19,6 +19,7 @@ struct script {
     struct reader r;
     const struct effect_work *turns[SLOTS_N];
     const struct effect_work *tasks[SLOTS_N];
+    const struct effect_work *batches[SLOTS_N];
     uint64_t forged_seq;
 };
 
@@ -26,8 +27,8 @@ static uint8_t next(struct script *s) { return reader_left(&s->r) > 0 ? reader_u
 
 static const char *next_key(struct script *s)
 {
-    static const char *const keys[] = {"h/a", "h/b", "h/c", "h/d", "i/a"};
-    return keys[next(s) % 5];
+    static const char *const keys[] = {"h/a", "h/b", "h/c", "h/d", "i/a", "h/@e@1", "h/@e@2"};
+    return keys[next(s) % 7];
 }
 
 static const char *next_id(struct script *s)
@@ -68,7 +69,7 @@ static struct action next_action(struct script *s)
     const char *target = next_id(s);
     uint8_t more = next(s);
     struct action action;
-    switch (kind % 9) {
+    switch (kind % 13) {
     case 0: return act_task(id, name, payload);
     case 1: return act_timer(id, at_ms);
     case 2: return act_child(id, name, target, payload);
@@ -80,6 +81,10 @@ static struct action next_action(struct script *s)
         action = act_complete(id, payload);
         action.status = (enum orchestration_status)(more % 9);
         return action;
+    case 8: return act_call(id, more % 2 == 0 ? "@e@1" : "@E@2", name, name);
+    case 9: return act_signal(id, "@e@1", name, name, more % 3 == 0 ? at_ms : 0);
+    case 10: return act_lock(id, name, more % 2 == 0 ? "@e@2 @e@1" : "@e@2");
+    case 11: return act_unlock(id, name, more % 2 == 0 ? "@e@1" : "@e@2");
     default:
         action = act_continue(id, payload);
         if (more % 2 == 0) action.carryover = next_raw(s);
@@ -175,6 +180,32 @@ static void answer_task(struct script *s)
     }
 }
 
+static void entity(struct script *s)
+{
+    const char *key = next_key(s);
+    const struct effect_work **slot = &s->batches[next(s) % SLOTS_N];
+    uint8_t what = next(s);
+    const char *payload = next_payload(s);
+    switch (what % 6) {
+    case 0: kit_signal(s->k, key, "op", payload); break;
+    case 1: kit_signal_at(s->k, key, "op", kit_now_ms(s->k) + what * 10); break;
+    case 2: *slot = kit_take_entity(s->k, "e"); break;
+    case 3:
+        if (*slot != NULL) KIT_DONE(s->k, *slot, payload, "", "!no", "x");
+        break;
+    case 4:
+        if (*slot != NULL) kit_abandon(s->k, *slot, "busy");
+        break;
+    case 5: {
+        const struct entity_answer *answer = NULL;
+        struct bytes raw = next_raw(s);
+        if (*slot != NULL && entity_answer_decode(raw, &s->k->arena, &answer) == OK)
+            kit_entity_answer(s->k, *slot, what < 128, answer);
+        break;
+    }
+    }
+}
+
 static void network(struct script *s)
 {
     uint32_t parcels_n = kit_parcels_n(s->k);
@@ -196,7 +227,7 @@ static void forge(struct script *s)
     struct input in = {.kind = INPUT_PARTITION_MESSAGE};
     in.message.from = next(s) % 2;
     in.message.seq = ++s->forged_seq + next(s) % 2;
-    in.message.kind = (enum message_kind)(next(s) % 7);
+    in.message.kind = (enum message_kind)(next(s) % 11);
     in.message.target = bytes_of_text(next_key(s));
     if (next(s) % 2 == 0) in.message.target = next_raw(s);
     in.message.execution = next(s) % 2 == 0 ? next_raw(s) : BYTES_NONE;
@@ -208,7 +239,7 @@ static void one_step(struct script *s)
 {
     const char *key = NULL;
     struct instance_view view;
-    switch (next(s) % 16) {
+    switch (next(s) % 19) {
     case 0: start(s); break;
     case 1:
     case 2: control(s); break;
@@ -228,6 +259,7 @@ static void one_step(struct script *s)
         key = next_key(s);
         if (kit_view(s->k, key, &view)) kit_evict(s->k, key);
         break;
+    default: entity(s); break;
     }
 }
 

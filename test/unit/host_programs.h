@@ -11,6 +11,8 @@
  *      wait     an event named "go", then completes with "went"
  *      fail     fails with "no luck"
  *
+ * and an entity, of whatever name: it counts its operations, and the operation "forget" deletes it.
+ *
  * Deterministic: what comes next follows from the history alone, which every turn must carry.
  */
 #ifndef TEST_UNIT_HOST_PROGRAMS_H
@@ -19,6 +21,9 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "core/core.h"
+
+#include <stdio.h>
+#include <stdlib.h>
 
 #define NAP_MS INT64_C(3600000)
 
@@ -158,6 +163,32 @@ static inline void program_answer(const struct effect_work *work, struct arena *
         has_action = program_other(work, &seen, arena, a);
     }
     *out = (struct orchestrator_answer){.actions = a, .actions_n = has_action ? 1 : 0};
+}
+
+static inline void program_entity(const struct effect_work *work, struct arena *arena,
+                                  struct entity_answer *out)
+{
+    uint32_t n = strings_count(work->fresh);
+    struct entity_result *results = arena_alloc_zero(arena, n * sizeof *results);
+    char *state = arena_alloc(arena, 16);
+    struct reader r = reader_make(work->fresh);
+    struct bytes one;
+    bool is_deleted = false;
+
+    assert(results != NULL);
+    assert(state != NULL);
+    while (strings_next(&r, &one)) {
+        struct event_entity entity;
+        enum status status = event_entity_decode(one, arena, &entity);
+        assert(status == OK);
+        is_deleted = bytes_equal(entity.operation, BYTES_LITERAL("forget"));
+    }
+    char before[16] = "";
+    memcpy(before, work->state.has ? work->state.value.ptr : (const uint8_t *)"",
+           work->state.value.len);
+    (void)snprintf(state, 16, "%ld", strtol(before, NULL, 10) + (long)n);
+    *out = (struct entity_answer){.results = results, .results_n = n};
+    if (!is_deleted) out->state = maybe_some(bytes_of_text(state));
 }
 
 #endif

@@ -137,6 +137,13 @@ struct errand {
     struct list held;
     struct arena arena;
     struct orchestrator_answer answer;
+    struct entity_answer entity;
+};
+
+static const enum request_kind errand_kinds[] = {
+    [WORK_TURN] = REQUEST_TURN_DONE,
+    [WORK_TASK] = REQUEST_TASK_DONE,
+    [WORK_ENTITY] = REQUEST_ENTITY_DONE,
 };
 
 static inline void errand_done(struct request *request)
@@ -162,7 +169,7 @@ static inline void world_deliver(struct worker *worker, const struct effect_work
     e->world = w;
     arena_init(&e->arena, &w->tool_mem, 1024);
     e->request.done = errand_done;
-    e->request.kind = work->ref.kind == WORK_TURN ? REQUEST_TURN_DONE : REQUEST_TASK_DONE;
+    e->request.kind = errand_kinds[work->ref.kind];
     e->request.worker_done.has_ref = true;
     e->request.worker_done.ref = work->ref;
     e->request.worker_done.ref.key = arena_copy(&e->arena, work->ref.key);
@@ -170,6 +177,9 @@ static inline void world_deliver(struct worker *worker, const struct effect_work
     if (work->ref.kind == WORK_TURN) {
         program_answer(work, &e->arena, &e->answer);
         e->request.worker_done.answer = &e->answer;
+    } else if (work->ref.kind == WORK_ENTITY) {
+        program_entity(work, &e->arena, &e->entity);
+        e->request.worker_done.entity = &e->entity;
     } else {
         e->request.worker_done.result = maybe_some(BYTES_LITERAL("\"ok\""));
     }
@@ -243,6 +253,7 @@ static inline void world_attach(struct world *w)
         .wants_history = true,
         .turns_credit = UINT32_MAX,
         .tasks_credit = UINT32_MAX,
+        .entities_credit = UINT32_MAX,
     };
     ask_init(&attach, w, REQUEST_WORKER_ATTACH, "worker");
     attach.request.worker.worker = &w->worker;

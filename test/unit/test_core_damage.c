@@ -4,7 +4,7 @@
  * that breaks its own invariants. The frames of the journal have checksums; this is about what
  * passes them.
  */
-#include "test/lib/partition.h"
+#include "test/lib/entity_kit.h"
 #include "test/lib/test.h"
 
 /* A life with most kinds of records in it. */
@@ -40,6 +40,28 @@ static struct kit *kit_with_life(void)
     KIT_TURN(k, "c", act_complete(1, "ok"));
     KIT_TURN(k, "o", act_complete(7, "done"));
     kit_purge(k, "hub/b");
+    return k;
+}
+
+/* The same of entities. */
+static struct kit *kit_with_entities(void)
+{
+    struct kit *k = kit_new(1, 1);
+    kit_start(k, "hub/o", "o", NULL);
+    kit_signal(k, "hub/@e@1", "op", "in");
+    kit_signal_at(k, "hub/@e@1", "later", KIT_START_MS + 1000);
+    KIT_TURN(k, "o", act_call(1, "@e@1", "r", "get"), act_lock(2, "cs", "@e@1 @e@2"));
+    kit_abandon(k, kit_must(kit_take_entity(k, "e")), "no");
+    kit_tick_by(k, 1000);
+    KIT_DONE(k, kit_must(kit_take_entity(k, "e")), "s", "a", "b");
+    KIT_TURN(k, "o", act_call(3, "@e@2", "q", "get"), act_unlock(4, "cs", "@e@1"));
+    kit_signal(k, "hub/@e@2", "wait", NULL);
+    KIT_DONE(k, kit_must(kit_take_entity(k, "e")), NULL, "x");
+    KIT_DONE(k, kit_must(kit_take_entity(k, "e")), NULL, "y");
+    KIT_TURN(k, "o", act_complete(5, NULL));
+    KIT_DONE(k, kit_must(kit_take_entity(k, "e")), NULL, "z");
+    EXPECT_TEXT("none", kit_entity(k, "hub/@e@1"));
+    EXPECT_TEXT("none", kit_entity(k, "hub/@e@2"));
     return k;
 }
 
@@ -82,9 +104,8 @@ static void try_record(struct kit *k, struct bytes journal, size_t start, struct
 }
 
 /* Every bit of every record flipped, one at a time: refused, or applied without harm. */
-TEST(every_flipped_bit_of_a_record)
+static void flip_every_bit(struct kit *k)
 {
-    struct kit *k = kit_with_life();
     struct bytes journal = buffer_view(&k->partitions[0].journal);
     struct reader r = reader_make(journal);
     while (reader_left(&r) > 0) {
@@ -105,6 +126,9 @@ TEST(every_flipped_bit_of_a_record)
     kit_free(k);
 }
 
+TEST(every_flipped_bit_of_a_record) { flip_every_bit(kit_with_life()); }
+TEST(every_flipped_bit_of_a_record_of_entities) { flip_every_bit(kit_with_entities()); }
+
 /* A record that was cut off is refused at every length. */
 TEST(every_cut_of_a_record)
 {
@@ -124,20 +148,11 @@ TEST(every_cut_of_a_record)
 
 /* Every snapshot of the life, every bit flipped and every length: refused, or loaded without
  * harm. */
-TEST(every_damage_of_a_snapshot)
+static void damage_snapshot(struct kit *k, const char *key)
 {
-    struct kit *k = kit_new(1, 1);
     struct buffer snapshot;
-    kit_policy(k, "t", (struct policy){.last_resort = RESORT_PARK});
-    kit_start(k, "hub/a", "o", "in");
-    KIT_TURN(k, "o", act_task(1, "u", "x"), act_continue(2, "n"));
-    KIT_TURN(k, "o", act_task(1, "t", "x"), act_task(2, "u", "y"),
-             act_timer(3, KIT_START_MS + 1000), act_child(4, "c", "b", "z"));
-    kit_abandon(k, kit_must(kit_take_task(k, "t")), "no");
-    kit_abandon(k, kit_must(kit_take_task(k, "u")), "no");
-    kit_raise(k, "hub/a", "e", "1");
     buffer_init(&snapshot, &k->mem);
-    EXPECT(core_snapshot(kit_core(k, "hub/a"), BYTES_LITERAL("hub/a"), &snapshot));
+    EXPECT(core_snapshot(kit_core(k, key), bytes_of_text(key), &snapshot));
     for (size_t n = 0; n < 9 * snapshot.len; n++) {
         struct core *c = fresh_core(k);
         struct instance_view view;
@@ -154,6 +169,35 @@ TEST(every_damage_of_a_snapshot)
     }
     buffer_release(&snapshot);
     kit_free(k);
+}
+
+/* The same of an entity that is locked and has all that one can have. */
+TEST(every_damage_of_the_snapshot_of_an_entity)
+{
+    struct kit *k = kit_new(1, 1);
+    kit_signal(k, "hub/@e@1", "op", "in");
+    KIT_DONE(k, kit_must(kit_take_entity(k, "e")), "state", "");
+    kit_start(k, "hub/o", "o", NULL);
+    kit_start(k, "hub/p", "p", NULL);
+    KIT_TURN(k, "o", act_lock(1, "cs", "@e@1"));
+    KIT_TURN(k, "o", act_call(2, "@e@1", "r", "get"));
+    KIT_TURN(k, "p", act_lock(1, "other", "@e@1 @e@2"));
+    kit_signal_at(k, "hub/@e@1", "later", KIT_START_MS + 1000);
+    damage_snapshot(k, "hub/@e@1");
+}
+
+TEST(every_damage_of_a_snapshot)
+{
+    struct kit *k = kit_new(1, 1);
+    kit_policy(k, "t", (struct policy){.last_resort = RESORT_PARK});
+    kit_start(k, "hub/a", "o", "in");
+    KIT_TURN(k, "o", act_task(1, "u", "x"), act_continue(2, "n"));
+    KIT_TURN(k, "o", act_task(1, "t", "x"), act_task(2, "u", "y"),
+             act_timer(3, KIT_START_MS + 1000), act_child(4, "c", "b", "z"));
+    kit_abandon(k, kit_must(kit_take_task(k, "t")), "no");
+    kit_abandon(k, kit_must(kit_take_task(k, "u")), "no");
+    kit_raise(k, "hub/a", "e", "1");
+    damage_snapshot(k, "hub/a");
 }
 
 /* The same for the partition's own state. */
@@ -371,6 +415,61 @@ TEST(answers_that_are_none)
                       orchestrator_answer_decode(test_hex(answers[n]), &k->arena, &answer));
         EXPECT_EQ(77, answer.actions_n); /* untouched */
     }
+    kit_free(k);
+}
+
+/* The same for entities. */
+TEST(answers_of_entities_that_are_none)
+{
+    static const char *const answers[] = {
+        "ff",           /* no protobuf */
+        "0801",         /* result that is a number */
+        "1200",         /* action without a kind */
+        "1a0101",       /* state that is no StringValue */
+        "0a040a020801", /* result whose output is a number */
+        "0a0412020801", /* failure that is a number */
+        "120412020801", /* signal whose target is a number */
+        "12041a021001", /* start whose name is a number */
+    };
+    struct kit *k = kit_new(1, 1);
+    for (size_t n = 0; n < sizeof answers / sizeof answers[0]; n++) {
+        const struct entity_answer *answer = NULL;
+        test_note("case %zu", n);
+        EXPECT_STATUS(E_INVALID, entity_answer_decode(test_hex(answers[n]), &k->arena, &answer));
+        EXPECT(answer == NULL); /* untouched */
+    }
+    kit_free(k);
+}
+
+/* An answer as it stands on the wire, field by field. */
+TEST(an_answer_of_an_entity_is_read)
+{
+    struct kit *k = kit_new(1, 1);
+    const struct entity_answer *a = NULL;
+    EXPECT_STATUS(OK, entity_answer_decode(test_hex("0a070a050a030a0172" /* success "r" */
+                                                    "0a0712050a030a0145" /* failure E */
+                                                    "120d08011209"       /* signal */
+                                                    "0a044065406b12016f" /* @e@k o */
+                                                    "120b08021a07"       /* start */
+                                                    "0a00120177"
+                                                    "2a00" /* w, at 0 */
+                                                    "1a030a0173"
+                                                    "2a0174"
+                                                    "3801"), /* state s, token t */
+                                           &k->arena, &a));
+    EXPECT_EQ(2, a->results_n);
+    EXPECT(!a->results[0].is_failure);
+    EXPECT(a->results[1].is_failure);
+    EXPECT_EQ(2, a->actions_n);
+    EXPECT(a->actions[0].kind == ENTITY_ACTION_SIGNAL);
+    EXPECT_TEXT("@e@k", kit_bytes(k, a->actions[0].instance_id));
+    EXPECT_TEXT("o", kit_bytes(k, a->actions[0].name));
+    EXPECT(a->actions[1].kind == ENTITY_ACTION_START);
+    EXPECT_TEXT("w", kit_bytes(k, a->actions[1].name));
+    EXPECT(a->actions[1].has_scheduled);
+    EXPECT_TEXT("s", kit_maybe(k, a->state));
+    EXPECT(a->requires_state);
+    EXPECT(!a->failure.has);
     kit_free(k);
 }
 

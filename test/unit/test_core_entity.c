@@ -220,6 +220,20 @@ TEST(a_scheduled_signal_waits_for_its_time)
     kit_free(k);
 }
 
+/* More than are handled at once: all come, in order. */
+TEST(many_signals_of_the_same_time_all_come)
+{
+    struct kit *k = kit_new(1, 1);
+    uint32_t n = 0;
+    k->is_thorough = false;
+    for (; n < LIMIT_BATCH_N + 50; n++) kit_signal_at(k, COUNTER, "x", KIT_START_MS + 1000);
+    kit_tick_to(k, KIT_START_MS + 1000);
+    EXPECT_TEXT("state (none), backlog 150", kit_entity(k, COUNTER));
+    EXPECT_EQ(LIMIT_BATCH_N, batch(k)->ref.inbox_n);
+    EXPECT(strstr(kit_why(k, COUNTER), "wait for their time") == NULL);
+    kit_free(k);
+}
+
 /* A time that has passed is now. */
 TEST(a_signal_for_the_past_is_for_now)
 {

@@ -236,6 +236,79 @@ TEST(locks_belong_to_an_execution)
     kit_free(k);
 }
 
+/* Some number is the next one: the others are taken for doubles, or for too early. */
+static void send_release(struct kit *k, const char *section, const char *parent,
+                         const uint8_t execution[EXECUTION_ID_SIZE])
+{
+    struct buffer event;
+    struct bytes key = BYTES_LITERAL("hub/@a@1");
+    buffer_init(&event, &k->mem);
+    event_write_unlock(&event, k->now_ns, bytes_of_text(section), BYTES_LITERAL("@a@1"),
+                       bytes_of_text(parent), execution);
+    for (uint64_t seq = 1; seq < 30; seq++) {
+        struct input in = {.kind = INPUT_PARTITION_MESSAGE};
+        in.message.seq = seq;
+        in.message.kind = MESSAGE_ENTITY;
+        in.message.target = key;
+        in.message.event = buffer_view(&event);
+        kit_step(k, 0, &in);
+    }
+    buffer_release(&event);
+}
+
+/* A release counts only for the section, the instance and the execution that it names. */
+TEST(a_release_of_somebody_else_changes_nothing)
+{
+    for (int wrong = 0; wrong < 4; wrong++) {
+        struct kit *k = kit_new(1, 1);
+        struct instance_view view;
+        start(k, "hub/o", "owner");
+        start(k, "hub/p", "other");
+        KIT_TURN(k, "owner", act_lock(1, "cs", "@a@1"));
+        KIT_TURN(k, "other", act_lock(1, "cs", "@a@1"));
+        EXPECT(kit_view(k, "hub/o", &view));
+        if (wrong == 1) view.execution_id[0] ^= 1;
+        send_release(k, wrong == 2 ? "other" : "cs", wrong == 3 ? "nobody" : "o",
+                     view.execution_id);
+        EXPECT_TEXT(wrong == 0 ? "state (none), locked by p"
+                               : "state (none), locked by o, backlog 1",
+                    kit_entity(k, "hub/@a@1"));
+        kit_free(k);
+    }
+}
+
+/* The same for a request that waits. */
+TEST(a_release_cancels_only_its_own_request)
+{
+    for (int wrong = 0; wrong < 2; wrong++) {
+        struct kit *k = kit_new(1, 1);
+        struct instance_view view;
+        start(k, "hub/o", "owner");
+        start(k, "hub/p", "other");
+        KIT_TURN(k, "owner", act_lock(1, "cs", "@a@1"));
+        KIT_TURN(k, "other", act_lock(1, "cs", "@a@1"));
+        EXPECT(kit_view(k, "hub/p", &view));
+        if (wrong == 1) view.execution_id[0] ^= 1;
+        send_release(k, "cs", "p", view.execution_id);
+        EXPECT_TEXT(wrong == 0 ? "state (none), locked by o"
+                               : "state (none), locked by o, backlog 1",
+                    kit_entity(k, "hub/@a@1"));
+        kit_free(k);
+    }
+}
+
+/* An unlock may overtake the request that it is about: the grant brings it to light. */
+TEST(what_was_unlocked_before_it_was_granted_is_released)
+{
+    struct kit *k = kit_new(4, 1);
+    start(k, "hub/o", "owner");
+    KIT_TURN(k, "owner", act_lock(1, "cs", "@a@1 @b@2"), act_unlock(2, "cs", "@b@2"),
+             act_unlock(3, "cs", "@a@1"));
+    EXPECT_TEXT("RUNNING", kit_status(k, "hub/o"));
+    expect_free(k);
+    kit_free(k);
+}
+
 /* A rewound orchestration has again what it had when it failed. */
 TEST(a_rewind_locks_again)
 {
@@ -248,6 +321,27 @@ TEST(a_rewind_locks_again)
     EXPECT_TEXT("state (none), locked by o", kit_entity(k, "hub/@a@1"));
     EXPECT_TEXT("none", kit_entity(k, "hub/@b@2"));
     EXPECT_TEXT("1 OrchestratorStarted\n", fresh_of(k, "owner")); /* granted once */
+    kit_terminate(k, "hub/o", NULL, false);
+    expect_free(k);
+    kit_free(k);
+}
+
+/* It must not go on in its section while somebody else is in it. */
+TEST(a_rewound_owner_waits_for_its_locks)
+{
+    struct kit *k = kit_new(2, 1);
+    start(k, "hub/o", "owner");
+    start(k, "hub/p", "other");
+    KIT_TURN(k, "owner", act_lock(1, "cs", "@a@1 @b@2"));
+    KIT_TURN(k, "owner", act_fail(2, "no"));
+    KIT_TURN(k, "other", act_lock(1, "x", "@b@2"));
+    EXPECT_STATUS(OK, kit_rewind(k, "hub/o", NULL));
+    EXPECT(kit_take_turn(k, "owner") == NULL);
+    kit_crash(k, 0);
+    kit_crash(k, 1);
+    EXPECT(kit_take_turn(k, "owner") == NULL);
+    kit_terminate(k, "hub/p", NULL, false);
+    EXPECT_TEXT("1 OrchestratorStarted\n", fresh_of(k, "owner"));
     kit_terminate(k, "hub/o", NULL, false);
     expect_free(k);
     kit_free(k);

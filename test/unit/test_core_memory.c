@@ -5,7 +5,7 @@
  * from then on, until none is left to fail. The kit checks that a step that said E_NOMEM has
  * changed nothing, and repeats it with memory.
  */
-#include "test/lib/partition.h"
+#include "test/lib/entity_kit.h"
 #include "test/lib/test.h"
 
 #include <stdio.h>
@@ -115,6 +115,64 @@ static void supervised(struct kit *k)
 
 /* The Supervisor's ladder, alerts and late answers. */
 TEST(memory_fails_under_supervision) { EXPECT(fail_every_allocation(supervised, 1, 1) > 0); }
+
+static void entities(struct kit *k)
+{
+    struct entity_result result = {.output = MAYBE_NONE};
+    struct entity_action actions[] = {
+        {.kind = ENTITY_ACTION_SIGNAL,
+         .instance_id = BYTES_LITERAL("@E@2"),
+         .name = BYTES_LITERAL("op")},
+        {.kind = ENTITY_ACTION_START, .name = BYTES_LITERAL("started")},
+    };
+    struct entity_answer answer = {.results = &result,
+                                   .results_n = 1,
+                                   .actions = actions,
+                                   .actions_n = 2,
+                                   .state = maybe_text("s")};
+    kit_signal(k, "hub/@e@1", "op", "in");
+    kit_signal_at(k, "hub/@e@1", "later", kit_now_ms(k) + 500);
+    kit_start(k, "hub/o", "o", NULL);
+    KIT_TURN(k, "o", act_call(1, "@e@1", "r", "get"), act_signal(2, "@E@3", "q", "op", 0));
+    kit_entity_answer(k, kit_must(kit_take_entity(k, "e")), true, &answer);
+    kit_abandon(k, kit_must(kit_take_entity(k, "e")), "no");
+    kit_tick_by(k, 1000);
+    KIT_DONE(k, kit_must(kit_take_entity(k, "e")), NULL, "!x", "y");
+    KIT_DONE(k, kit_must(kit_take_entity(k, "e")), NULL, "z");
+    KIT_DONE(k, kit_must(kit_take_entity(k, "e")), NULL, "z");
+    KIT_TURN(k, "started", act_complete(1, NULL));
+    kit_terminate(k, "hub/o", NULL, false);
+}
+
+/* Batches, calls, delayed signals, what operations ask for, removal. */
+TEST(memory_fails_in_entities) { EXPECT(fail_every_allocation(entities, 3, 1) > 0); }
+
+static void locks(struct kit *k)
+{
+    char set[40 * 8] = "";
+    for (int n = 0; n < 40; n++) {
+        char id[12];
+        (void)snprintf(id, sizeof id, "@X@%02d ", n);
+        strncat(set, id, sizeof set - strlen(set) - 1);
+    }
+    kit_start(k, "hub/o", "o", NULL);
+    kit_start(k, "hub/p", "p", NULL);
+    KIT_TURN(k, "o", act_lock(1, "cs", set));
+    KIT_TURN(k, "p", act_lock(1, "cs", "@x@03 @x@07"));
+    KIT_TURN(k, "o", act_call(2, "@x@03", "r", "op"), act_unlock(3, "cs", "@x@39"));
+    kit_signal(k, "hub/@x@03", "wait", NULL);
+    KIT_DONE(k, kit_must(kit_take_entity(k, "x")), "s", "r");
+    KIT_TURN(k, "o", act_fail(4, "no"));
+    kit_rewind(k, "hub/o", NULL);
+    kit_terminate(k, "hub/p", NULL, false);
+    KIT_DONE(k, kit_must(kit_take_entity(k, "x")), NULL, "r");
+    KIT_TURN(k, "o", act_continue(5, NULL));
+    KIT_TURN(k, "o", act_lock(1, "cs", set), act_complete(2, NULL));
+    EXPECT_TEXT("none", kit_entity(k, "hub/@x@03"));
+}
+
+/* A section of many, its release, its rewind, its end before it is granted. */
+TEST(memory_fails_in_critical_sections) { EXPECT(fail_every_allocation(locks, 4, 23) > 0); }
 
 /* ---- sizes: what a step copies is reserved, however large it is ---- */
 
@@ -284,6 +342,7 @@ TEST(memory_fails_in_recovery)
     kit_start_with(k, start);
     generations(k);
     supervised(k);
+    entities(k);
     struct action task = act_task(1, "t", large_text(200000));
     struct orchestrator_answer answer = {.actions = &task,
                                          .actions_n = 1,

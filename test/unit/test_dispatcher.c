@@ -249,3 +249,35 @@ TEST(no_memory_for_a_queue_is_told)
     EXPECT(dispatcher_ready(&b.d, 0, WORK_TASK, key));
     bench_release(&b);
 }
+
+/* Entities are offered by name alone, and to those who asked for that name. */
+TEST(entities_have_filters_and_credit_of_their_own)
+{
+    struct bench b;
+    struct dispatch got;
+    struct worker_filter versions = {.name = BYTES_LITERAL("counter")};
+    struct bytes one = BYTES_LITERAL("1.0");
+    bench_init(&b);
+    versions.versions = &one; /* say nothing here */
+    versions.versions_n = 1;
+    struct worker w = {.hub = BYTES_LITERAL("hub"),
+                       .deliver = deliver_nothing,
+                       .has_filters = true,
+                       .entity_filters = &versions,
+                       .entity_filters_n = 1,
+                       .turns_credit = 9,
+                       .tasks_credit = 9};
+    EXPECT_STATUS(OK, dispatcher_attach(&b.d, &w));
+    ready(&b, 0, WORK_ENTITY, "counter");
+    ready(&b, 0, WORK_ENTITY, "other");
+    ready(&b, 0, WORK_TASK, "counter");
+    EXPECT(!dispatcher_next(&b.d, &got));
+    EXPECT_STATUS(OK, dispatcher_credit(&b.d, &w, 0, 0, 1));
+    EXPECT(dispatcher_next(&b.d, &got));
+    EXPECT_EQ(WORK_ENTITY, got.kind);
+    dispatcher_taken(&b.d, &got, true);
+    EXPECT_EQ(0, w.entities_credit);
+    EXPECT_STATUS(OK, dispatcher_credit(&b.d, &w, 0, 0, 1));
+    EXPECT(!dispatcher_next(&b.d, &got)); /* nobody wants the others */
+    bench_release(&b);
+}
