@@ -9,11 +9,11 @@
  *            └───────────────────────── granted ────────────────────────┘
  *
  * No lock outlives its holder. When an execution ends, whatever the reason, it sends a release to
- * every entity that it has asked for and not unlocked: that frees what is locked. A request that was
- * on its way at that moment may lock entities afterwards; it comes to the end of its chain in due
- * time, and the grant finds that its execution is gone: then everything is released again. Hence a
- * grant carries the whole set, and a request never ends on its way: one that a release finds waiting
- * does not lock that entity any more, but goes on to the next.
+ * every entity that it has asked for and not unlocked: that frees what is locked. A request that
+ * was on its way at that moment may lock entities afterwards; it comes to the end of its chain in
+ * due time, and the grant finds that its execution is gone: then everything is released again.
+ * Hence a grant carries the whole set, and a request never ends on its way: one that a release
+ * finds waiting does not lock that entity any more, but goes on to the next.
  *
  * A lock belongs to an execution, not to an id: releases and grants of an earlier one do not touch
  * those of the present.

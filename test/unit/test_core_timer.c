@@ -185,7 +185,7 @@ TEST(many_sleepers_wake)
         kit_start(k, key, "o", NULL);
         KIT_TURN(k, "o", act_timer(1, KIT_START_MS + 60000));
     }
-    kit_tick_to(k, KIT_START_MS + 60000);
+    kit_tick_to(k, KIT_START_MS + 60001);
     for (int n = 0; n < N; n++) KIT_TURN(k, "o", act_complete(2, NULL));
     EXPECT_EQ(N, core_stats(kit_core(k, "hub/0"))->finished);
     kit_free(k);
