@@ -21,6 +21,8 @@
 #include "core/core.h"
 #include "host/request.h"
 
+#include <pthread.h>
+
 #define LINK_ID_SIZE 257
 #define LINK_WHY_SIZE 200
 
@@ -73,6 +75,7 @@ struct link_work {
     struct maybe result;               /* WORK_TASK */
     struct maybe failure;              /* WORK_TASK: raw TaskFailureDetails; wins over result */
     struct entity_answer entity;       /* WORK_ENTITY */
+    bool is_credit_kept;               /* its credit does not come back: less will be out at once */
 };
 
 /* ---- a worker's port ---- */
@@ -89,7 +92,10 @@ struct link_worker {
     /* By work_kind. A kind without names gets nothing of that kind. */
     const struct link_name *names[WORK_KINDS_N];
     size_t names_n[WORK_KINDS_N];
-    uint32_t credits[WORK_KINDS_N]; /* so much may be delivered; link_credit() adds to it */
+    /* So much may be out at once: now, and with all that link_credit() ever adds. The credit of a
+     * piece of work comes back when it goes back. */
+    uint32_t credits[WORK_KINDS_N];
+    uint32_t credits_max[WORK_KINDS_N];
     /* On a thread of the link's; must not wait. The work is the worker's from now on. */
     void (*deliver)(void *user, struct link_work *work);
     /* On the same thread, after one or more deliveries: a good time to wake who shall do them. */
@@ -142,8 +148,8 @@ struct link_ops {
                            struct maybe data, char *why);
     enum status (*history)(struct link *link, struct bytes id, link_events_fn *fn, void *user,
                            char *why);
-    enum status (*list)(struct link *link, const struct request_query *query, link_view_fn *fn,
-                        void *user, char *why);
+    enum status (*list)(struct link *link, const struct request_query *query,
+                        struct buffer *cursor, link_view_fn *fn, void *user, char *why);
 
     enum status (*attach)(struct link *link, const struct link_worker *worker,
                           struct link_port **port);
@@ -185,9 +191,10 @@ enum status link_control(struct link *link, struct bytes id, enum link_verb verb
                          char *why);
 enum status link_history(struct link *link, struct bytes id, link_events_fn *fn, void *user,
                          char *why);
-/* query: hub, limit and after are the link's; all rows, newest first, until fn has had enough. */
-enum status link_list(struct link *link, const struct request_query *query, link_view_fn *fn,
-                      void *user, char *why);
+/* One page, newest first. query: hub and after are the link's; limit is that of the page. cursor:
+ * empty for the first page; then where the next one begins, empty again when there is none. */
+enum status link_list(struct link *link, const struct request_query *query, struct buffer *cursor,
+                      link_view_fn *fn, void *user, char *why);
 /* Its ports are freed. */
 void link_close(struct link *link);
 
@@ -201,10 +208,10 @@ enum status link_attach(struct link *link, const struct link_worker *worker,
 void link_detach(struct link_port *port);
 /* After link_detach() and when all work went back: waits until the answers have been taken. */
 void link_port_free(struct link_port *port);
-/* Any thread. So many more pieces of that kind may be delivered. */
+/* Any thread. So many more pieces of that kind may be out at once. */
 void link_credit(struct link_port *port, enum work_kind kind, uint32_t n);
 
-/* Any thread; does not wait, and may not be seen before link_flush(). The work is gone. An answer
+/* Any thread, but not within deliver(). May not be seen before link_flush(). The work is gone. An answer
  * that comes too late is dropped by the engine; a lost connection makes the engine give the work to
  * somebody again. */
 void link_answer(struct link_work *work);
@@ -230,20 +237,31 @@ static inline uint64_t link_next_base(const struct link_work *work, uint64_t eve
 
 /* ---- for backends ---- */
 
-/* With an arena ready, in its own mem; NULL without memory. size: of the backend's struct, whose
- * first member is the work. */
-struct link_work *link_work_new(size_t size);
-void link_work_free(struct link_work *work, size_t size);
-/* Ready for the next use, with its memory. */
-void link_work_reset(struct link_work *work, size_t size);
+/* Zeroed, with an arena ready in its own mem. It must not move. */
+void link_work_init(struct link_work *work);
+void link_work_release(struct link_work *work);
+/* As after link_work_init(), but the arena keeps its memory. */
+void link_work_reset(struct link_work *work);
 
 /* ---- the two backends ---- */
 
 struct engine;
-/* hub: copied. The engine outlives the link. */
-enum status link_engine_open(struct engine *engine, struct bytes hub, struct link **out);
+
+/* Who is told after the engine has delivered something: the ports of all links to one engine. It is
+ * the engine's `told` hook: told = engine_bell_ring, told_user = the bell. */
+struct engine_bell {
+    pthread_mutex_t mutex;
+    struct list ports;
+};
+void engine_bell_init(struct engine_bell *bell);
+void engine_bell_release(struct engine_bell *bell);
+void engine_bell_ring(void *bell);
+
+/* hub: copied. Engine and bell outlive the link. E_NOMEM, E_INVALID (hub). */
+enum status link_engine_open(struct engine *engine, struct engine_bell *bell, struct bytes hub,
+                             struct link **out);
 /* address "host:port". Does not wait for the connection: calls answer E_UNAVAILABLE while there is
- * none. */
+ * none. E_NOMEM, E_INVALID. */
 enum status link_remote_open(const char *address, struct bytes hub, struct link **out);
 
 #endif
