@@ -15,6 +15,7 @@
 #include "base/assert.h"
 #include "base/poison.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,8 +52,18 @@ void mem_release(struct mem *m)
     m->reserve = NULL;
 }
 
+/* Whoever counts it down from 1 fails; then it stays 0. */
+static bool is_any_time_to_fail(struct mem *m)
+{
+    uint64_t at = atomic_load(m->fail_any_at);
+
+    while (at > 0 && !atomic_compare_exchange_weak(m->fail_any_at, &at, at - 1)) continue;
+    return at == 1;
+}
+
 static bool is_time_to_fail(struct mem *m)
 {
+    if (m->fail_any_at != NULL && is_any_time_to_fail(m)) return true;
     if (m->fail_at == 0) return false;
     if (m->fail_at > 1) {
         m->fail_at--;

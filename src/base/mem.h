@@ -26,6 +26,8 @@ struct mem {
      * which then fails unless it was reserved. A mem_reserve that needs a new block counts too. */
     uint64_t fail_at;
     bool fail_forever;                 /* once fail_at was reached, everything after fails too */
+    /* The same hook, counted over all that share it, on whatever threads; NULL = none. */
+    _Atomic uint64_t *fail_any_at;
     struct mem_reserve_block *reserve; /* newest first; see mem.c */
 };
 

@@ -63,18 +63,21 @@ void queue_release(struct queue *q)
     assert(failed == 0);
 }
 
-bool queue_push(struct queue *q, struct list *node)
+static bool push(struct queue *q, struct list *node, bool is_quiet)
 {
     lock(q);
     bool is_taken = !q->is_closed && q->n < q->n_max;
     if (is_taken) {
         list_push_back(&q->items, node);
         q->n++;
-        signal_taker(q);
+        if (!is_quiet) signal_taker(q);
     }
     unlock(q);
     return is_taken;
 }
+
+bool queue_push(struct queue *q, struct list *node) { return push(q, node, false); }
+bool queue_push_quietly(struct queue *q, struct list *node) { return push(q, node, true); }
 
 static struct timespec deadline_after(int64_t timeout_ns)
 {

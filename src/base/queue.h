@@ -25,6 +25,8 @@ void queue_init(struct queue *q, size_t n_max);
 void queue_release(struct queue *q);
 /* False when full or closed: the node stays the caller's. */
 bool queue_push(struct queue *q, struct list *node);
+/* The same without waking the taker: for who pushes many, and then calls queue_wake() once. */
+bool queue_push_quietly(struct queue *q, struct list *node);
 /* Moves everything to the end of `to` (a list head). Waits until there is something, the queue
  * is closed or woken, or timeout_ns (< 0: for ever, 0: not at all) is over. Answers how many
  * were moved. */

@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Norn: orchestrations as ordinary C functions that survive crashes.
+ *
+ * The model
+ *
+ *      An orchestrator is a C function that calls activities, sleeps, waits for events and calls other
+ *      orchestrators. Each of those calls is written down before it is made, and its result before it
+ *      is given back. When the process dies, the function is run again from its beginning: what it
+ *      had already done answers at once from the record (replay), and it goes on where it was.
+ *      Activities are where the real work is; each runs at least once.
+ *
+ *      norn_engine    the engine inside this process: a directory, no sockets, no other service
+ *      norn_client    starts and steers instances, of an engine or of a server
+ *      norn_worker    runs your functions for an engine or a server
+ *      norn_context   what an orchestrator function sees
+ *      norn_task      something an orchestrator has begun and can wait for
+ *
+ *      The same functions work with an embedded engine and as a worker of `norn server`: only the
+ *      options of norn_client_open() differ.
+ *
+ * Caveats
+ *
+ *      An orchestrator must do the same things in the same order whenever it is run: no clock, no
+ *      randomness, no files, no threads, no static variables that change. Use norn_now(), norn_random()
+ *      and norn_uuid(). A difference is found at replay and fails the instance with a sentence that says
+ *      what was expected and what came.
+ *      Its memory is that of norn_alloc(): when the instance is put aside its stack and that memory
+ *      are dropped without a word, so it must not hold malloc() memory, locks or files across a call
+ *      of norn.
+ *      Its stack is small (64 KiB unless said otherwise).
+ *      An activity can run more than once. Use norn_activity_info().idempotency_key.
+ *
+ * Rules of this header
+ *
+ *      Functions that can fail answer a norn_status; what they give is in the last arguments and is
+ *      written only with NORN_OK. Arguments are borrowed until the function returns, unless it says
+ *      otherwise. Option structs begin with their size: use the initialisers (NORN_..._OPTIONS), so that
+ *      they can grow. NULL options are the defaults. Texts are UTF-8 and end with NUL; payloads are
+ *      bytes, by convention JSON, and must be UTF-8 when other languages are to read them. A payload
+ *      that Norn gives to you is followed by a NUL that its length does not count.
+ *      Times are milliseconds: points since 1970 UTC, or durations.
+ */
+#ifndef NORN_H
+#define NORN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define NORN_API __attribute__((visibility("default")))
+#else
+#define NORN_API
+#endif
+
+#define NORN_VERSION_MAJOR 0
+#define NORN_VERSION_MINOR 1
+#define NORN_VERSION_PATCH 0
+
+/* ---- statuses ---- */
+
+typedef enum norn_status {
+    NORN_OK = 0,
+    NORN_E_INVALID = 1,      /* the arguments are not valid */
+    NORN_E_NOT_FOUND = 2,    /* there is no such instance, entity or function */
+    NORN_E_EXISTS = 3,       /* the instance exists already */
+    NORN_E_PRECONDITION = 4, /* its present state does not allow it */
+    NORN_E_LIMIT = 5,        /* a limit is reached */
+    NORN_E_NOMEM = 6,
+    NORN_E_NOSPACE = 7, /* the disk is full */
+    NORN_E_IO = 8,
+    NORN_E_CORRUPT = 9,  /* stored data is damaged */
+    NORN_E_VERSION = 10, /* the data was written by a newer version */
+    NORN_E_BUSY = 11,    /* another process has the directory */
+    NORN_E_CLOSED = 12,
+    NORN_E_UNAVAILABLE = 13, /* cannot be reached, or cannot answer now: try again */
+    NORN_E_TIMEOUT = 14,
+    NORN_E_UNSUPPORTED = 15,
+    NORN_E_FAILED = 16,    /* an activity, child or entity failed: see norn_error() */
+    NORN_E_CANCELLED = 17, /* the task was cancelled */
+} norn_status;
+
+/* "NORN_E_BUSY"; static. */
+NORN_API const char *norn_status_name(norn_status status);
+/* "another process has the directory"; static. */
+NORN_API const char *norn_status_text(norn_status status);
+/* "0.1.0"; static. */
+NORN_API const char *norn_version(void);
+
+/* ---- values ---- */
+
+struct norn_bytes {
+    const void *ptr; /* NULL = absent, which is not the same as empty */
+    size_t len;
+};
+#define NORN_NONE ((struct norn_bytes){0, 0})
+
+/* Of a text that ends with NUL; NULL = absent. Borrowed. */
+static inline struct norn_bytes norn_text(const char *text)
+{
+    struct norn_bytes bytes = {text, 0};
+    if (text != 0)
+        while (text[bytes.len] != '\0') bytes.len++;
+    return bytes;
+}
+
+typedef struct norn_engine norn_engine;
+typedef struct norn_client norn_client;
+typedef struct norn_worker norn_worker;
+typedef struct norn_context norn_context;
+typedef struct norn_task norn_task;
+
+/* Why something failed. type: "Declined", "TaskFailed", ... Texts never NULL. */
+struct norn_failure {
+    const char *type;
+    const char *message;
+    bool is_final; /* no retry policy repeats it */
+};
+
+/* ---- engine: any thread ---- */
+
+struct norn_engine_options {
+    size_t size;
+    const char *directory; /* made when absent; its parent must exist */
+    size_t
+        memory_max; /* for instances; beyond it idle ones leave, then starts are refused; 0 = default */
+    uint32_t partitions; /* of a new directory; 0 = default */
+};
+#define NORN_ENGINE_OPTIONS                                                                        \
+    {                                                                                              \
+        sizeof(struct norn_engine_options), 0, 0, 0                                                \
+    }
+
+/* Opens or creates, and recovers. NORN_E_BUSY, NORN_E_VERSION, NORN_E_CORRUPT, NORN_E_IO, NORN_E_NOSPACE, NORN_E_NOMEM.
+ * why: may be NULL; a sentence for people, static until the thread's next call. */
+NORN_API norn_status norn_engine_open(const struct norn_engine_options *options,
+                                      norn_engine **engine, const char **why);
+/* After its clients and workers are closed. What was acknowledged stays. */
+NORN_API void norn_engine_close(norn_engine *engine);
+
+/* ---- client: any thread ---- */
+
+struct norn_client_options {
+    size_t size;
+    norn_engine *engine; /* in this process, or */
+    const char *address; /* of a server, "127.0.0.1:4001" */
+    const char *hub;     /* name space; NULL = "default" */
+};
+#define NORN_CLIENT_OPTIONS                                                                        \
+    {                                                                                              \
+        sizeof(struct norn_client_options), 0, 0, 0                                                \
+    }
+
+NORN_API norn_status norn_client_open(const struct norn_client_options *options,
+                                      norn_client **client);
+NORN_API void norn_client_close(norn_client *client);
+/* What the last call of this thread with this client answered, as a sentence; "" after NORN_OK. Until its next call. */
+NORN_API const char *norn_client_error(norn_client *client);
+
+enum norn_reuse {
+    NORN_REUSE_ENDED = 0, /* an instance that has ended is replaced, another is NORN_E_EXISTS */
+    NORN_REUSE_NEVER = 1, /* NORN_E_EXISTS */
+    NORN_REUSE_KEEP = 2,  /* it is left as it is, and NORN_OK */
+};
+
+struct norn_start_options {
+    size_t size;
+    const char *id;      /* NULL = a new one is made */
+    const char *version; /* NULL = none */
+    int64_t start_at_ms; /* 0 = now */
+    enum norn_reuse reuse;
+    const char *const *tags; /* pairs of name and value, NULL at the end; or NULL */
+};
+#define NORN_START_OPTIONS                                                                         \
+    {                                                                                              \
+        sizeof(struct norn_start_options), 0, 0, 0, NORN_REUSE_ENDED, 0                            \
+    }
+
+#define NORN_ID_SIZE 257
+/* Durable when it answers. id (NORN_ID_SIZE): may be NULL. */
+NORN_API norn_status norn_start(norn_client *client, const char *name, struct norn_bytes input,
+                                const struct norn_start_options *options, char *id);
+
+enum norn_state {
+    NORN_RUNNING = 0,
+    NORN_COMPLETED = 1,
+    NORN_FAILED = 3,
+    NORN_CANCELED = 4,
+    NORN_TERMINATED = 5,
+    NORN_PENDING = 6,
+    NORN_SUSPENDED = 7,
+};
+
+/* Everything belongs to the info: norn_info_free(). */
+struct norn_info {
+    const char *id;
+    const char *name;
+    const char *version; /* NULL = none */
+    enum norn_state state;
+    struct norn_bytes input;
+    struct norn_bytes output;
+    struct norn_bytes custom_status;
+    struct norn_failure failure; /* texts "" unless NORN_FAILED */
+    int64_t created_ms;
+    int64_t updated_ms;
+};
+
+/* NORN_E_NOT_FOUND. Of an entity: id and output, which is its state. */
+NORN_API norn_status norn_get(norn_client *client, const char *id, struct norn_info **info);
+/* Until it has ended. NORN_E_TIMEOUT after timeout_ms (< 0: none), NORN_E_NOT_FOUND. info may be NULL. */
+NORN_API norn_status norn_wait(norn_client *client, const char *id, int64_t timeout_ms,
+                               struct norn_info **info);
+NORN_API void norn_info_free(struct norn_info *info); /* NULL is fine */
+
+/* An event for an instance; one that nobody waits for yet is kept. NORN_E_NOT_FOUND. For an entity ("@name@key"): an
+ * operation, which makes the entity when there is none. */
+NORN_API norn_status norn_raise(norn_client *client, const char *id, const char *event,
+                                struct norn_bytes data);
+
+enum norn_verb {
+    NORN_TERMINATE, /* data: its output */
+    NORN_SUSPEND,   /* data: the reason, as for the others */
+    NORN_RESUME,
+    NORN_REWIND,   /* a failed one goes on from before its failure */
+    NORN_RESTART,  /* an ended one begins again */
+    NORN_PURGE,    /* an ended one is forgotten */
+    NORN_RESUBMIT, /* a parked one is tried again: an operator has mended the cause */
+};
+/* NORN_E_NOT_FOUND, NORN_E_PRECONDITION. */
+NORN_API norn_status norn_control(norn_client *client, const char *id, enum norn_verb verb,
+                                  struct norn_bytes data);
+
+/* One event of a history, as JSON; anything but NORN_OK stops and is answered. */
+typedef norn_status norn_history_fn(void *user, struct norn_bytes event);
+NORN_API norn_status norn_history(norn_client *client, const char *id, norn_history_fn *fn,
+                                  void *user);
+
+struct norn_query {
+    size_t size;
+    uint32_t states;       /* bits 1 << norn_state; 0 = all */
+    const char *id_prefix; /* NULL = all */
+    const char *name;      /* likewise */
+    uint32_t limit;        /* 0 = all */
+};
+#define NORN_QUERY                                                                                 \
+    {                                                                                              \
+        sizeof(struct norn_query), 0, 0, 0, 0                                                      \
+    }
+/* Newest first; info borrowed during the call. Anything but NORN_OK stops and is answered. */
+typedef norn_status norn_query_fn(void *user, const struct norn_info *info);
+NORN_API norn_status norn_list(norn_client *client, const struct norn_query *query,
+                               norn_query_fn *fn, void *user);
+
+/* ---- worker: one thread opens, registers, starts and closes it ---- */
+
+struct norn_worker_options {
+    size_t size;
+    uint32_t threads;  /* for activities and entities; 0 = 4 */
+    size_t stack_size; /* of orchestrators; 0 = 64 KiB */
+    uint32_t hot_max;  /* orchestrations kept ready to go on without replay; 0 = 10,000 */
+    /* What happens unasked (replay differences, failures that nobody sees): one line each. NULL = stderr. */
+    void (*log)(void *user, const char *line);
+    void *user;
+};
+#define NORN_WORKER_OPTIONS                                                                        \
+    {                                                                                              \
+        sizeof(struct norn_worker_options), 0, 0, 0, 0, 0                                          \
+    }
+
+NORN_API norn_status norn_worker_open(norn_client *client,
+                                      const struct norn_worker_options *options,
+                                      norn_worker **worker);
+
+/* The result is copied after it returns: from norn_alloc(), or static. Anything but NORN_OK fails the instance. */
+typedef norn_status norn_orchestrator_fn(norn_context *ctx, struct norn_bytes input,
+                                         struct norn_bytes *output, void *user);
+typedef norn_status norn_activity_fn(norn_context *ctx, struct norn_bytes input,
+                                     struct norn_bytes *output, void *user);
+typedef norn_status norn_entity_fn(norn_context *ctx, const char *operation,
+                                   struct norn_bytes input, struct norn_bytes *output, void *user);
+
+/* Before norn_worker_start(). version NULL: instances without a version, and those of versions that nobody has. A name
+ * may have several versions; a running instance keeps its own. user is given to every call. NORN_E_EXISTS. */
+NORN_API norn_status norn_orchestrator(norn_worker *worker, const char *name, const char *version,
+                                       norn_orchestrator_fn *fn, void *user);
+/* concurrency: at once in this worker; 0 = no limit. */
+NORN_API norn_status norn_activity_add(norn_worker *worker, const char *name, uint32_t concurrency,
+                                       norn_activity_fn *fn, void *user);
+NORN_API norn_status norn_entity_add(norn_worker *worker, const char *name, norn_entity_fn *fn,
+                                     void *user);
+NORN_API norn_status norn_worker_start(norn_worker *worker);
+/* Takes no more work, waits for activities under way, and gives the rest back. */
+NORN_API void norn_worker_close(norn_worker *worker);
+
+/* ---- inside an orchestrator: on its own stack only ---- */
+
+struct norn_retry {
+    size_t size;
+    uint32_t attempts; /* in all; 0 and 1 = one */
+    int64_t first_delay_ms;
+    double factor;        /* 0 = 1: always the same delay */
+    int64_t max_delay_ms; /* 0 = none */
+    double jitter;        /* 0 to 1: so much of each delay is left to chance */
+    int64_t total_ms;     /* no attempt begins later; 0 = no end */
+    const char *const
+        *final_types; /* failures of these types are not repeated; NULL at the end; or NULL */
+};
+#define NORN_RETRY                                                                                 \
+    {                                                                                              \
+        sizeof(struct norn_retry), 0, 0, 0, 0, 0, 0, 0                                             \
+    }
+
+struct norn_call_options {
+    size_t size;
+    const struct norn_retry *retry; /* NULL = one attempt */
+    const char *version;            /* NULL = that of the caller */
+    const char *id;                 /* of a child; NULL = made from the caller's */
+};
+#define NORN_CALL_OPTIONS                                                                          \
+    {                                                                                              \
+        sizeof(struct norn_call_options), 0, 0, 0                                                  \
+    }
+
+/* Calls an activity and waits. NORN_E_FAILED: it failed for good, norn_error() tells why. output: borrowed until the
+ * orchestrator ends; may be NULL. */
+NORN_API norn_status norn_call(norn_context *ctx, const char *activity, struct norn_bytes input,
+                               const struct norn_call_options *options, struct norn_bytes *output);
+/* The same for an orchestrator. */
+NORN_API norn_status norn_call_child(norn_context *ctx, const char *name, struct norn_bytes input,
+                                     const struct norn_call_options *options,
+                                     struct norn_bytes *output);
+/* The same for an operation of an entity. */
+NORN_API norn_status norn_call_entity(norn_context *ctx, const char *id, const char *operation,
+                                      struct norn_bytes input, struct norn_bytes *output);
+NORN_API norn_status norn_sleep(norn_context *ctx, int64_t ms);
+/* The next event of that name. NORN_E_TIMEOUT after timeout_ms (< 0: none). */
+NORN_API norn_status norn_wait_event(norn_context *ctx, const char *name, int64_t timeout_ms,
+                                     struct norn_bytes *data);
+
+enum norn_callee { NORN_ACTIVITY, NORN_CHILD };
+/* The same without waiting: for norn_await(), norn_when_all(), norn_when_any(). Tasks live as long as the orchestrator. */
+NORN_API norn_status norn_begin_call(norn_context *ctx, enum norn_callee callee, const char *name,
+                                     struct norn_bytes input,
+                                     const struct norn_call_options *options, norn_task **task);
+NORN_API norn_status norn_begin_timer(norn_context *ctx, int64_t ms, norn_task **task);
+NORN_API norn_status norn_begin_event(norn_context *ctx, const char *name, norn_task **task);
+/* Waits for it. Its status and result; again and again the same. */
+NORN_API norn_status norn_await(norn_context *ctx, norn_task *task, struct norn_bytes *output);
+/* Waits for all. The first failure in their order, or NORN_OK; then norn_await() has each result. */
+NORN_API norn_status norn_when_all(norn_context *ctx, norn_task *const *tasks, size_t n);
+/* Waits for the first that ends, by index. */
+NORN_API norn_status norn_when_any(norn_context *ctx, norn_task *const *tasks, size_t n,
+                                   size_t *index);
+/* A timer or wait for an event that is not wanted any more: NORN_E_CANCELLED from now on. Others: NORN_E_UNSUPPORTED. */
+NORN_API norn_status norn_cancel(norn_context *ctx, norn_task *task);
+
+/* To an instance, or an operation to an entity. Not waited for. Entities may do this too. */
+NORN_API norn_status norn_send_event(norn_context *ctx, const char *id, const char *event,
+                                     struct norn_bytes data);
+/* Locks entities (their ids, NULL at the end), all or none, and waits. One critical section at a time.
+ * norn_unlock(), or the end of the orchestrator, releases them. */
+NORN_API norn_status norn_lock(norn_context *ctx, const char *const *entities);
+NORN_API norn_status norn_unlock(norn_context *ctx);
+
+/* If the orchestrator fails after this, the activity is called with this input, the last registered first, each with its own
+ * retry policy. Registered with the step that comes next, durably. */
+NORN_API norn_status norn_compensate(norn_context *ctx, const char *activity,
+                                     struct norn_bytes input,
+                                     const struct norn_call_options *options);
+
+/* To be returned: ends this execution and begins a new one with this input. Events that nobody waited for are kept. */
+NORN_API norn_status norn_continue_as_new(norn_context *ctx, struct norn_bytes input);
+/* Any function. To be returned: NORN_E_FAILED with this type and message, which are copied. is_final: no retry policy
+ * repeats it. */
+NORN_API norn_status norn_fail(norn_context *ctx, const char *type, const char *message,
+                               bool is_final);
+/* Why the last call of this context answered NORN_E_FAILED. Borrowed until the orchestrator ends. */
+NORN_API struct norn_failure norn_error(norn_context *ctx);
+
+NORN_API norn_status norn_set_status(norn_context *ctx, struct norn_bytes custom_status);
+/* The orchestrator's clock: the time of its present turn. */
+NORN_API int64_t norn_now(norn_context *ctx);
+/* The same at every replay. */
+NORN_API uint64_t norn_random(norn_context *ctx);
+#define NORN_UUID_SIZE 37
+NORN_API void norn_uuid(norn_context *ctx, char uuid[NORN_UUID_SIZE]);
+NORN_API bool norn_is_replaying(norn_context *ctx);
+/* Once, not at replay; to the worker's log. */
+#if defined(__GNUC__)
+__attribute__((format(printf, 2, 3)))
+#endif
+NORN_API void
+norn_log(norn_context *ctx, const char *format, ...);
+/* Any function. Zeroed; freed when it ends, or an orchestrator is put aside. NULL without memory. */
+NORN_API void *norn_alloc(norn_context *ctx, size_t size);
+
+/* What runs. Borrowed while it does. */
+struct norn_here {
+    const char *id; /* of the instance; of an entity "@name@key" */
+    const char *name;
+    const char *version;         /* NULL = none */
+    uint32_t attempt;            /* of an activity: 1 for the first */
+    int64_t complete_by_ms;      /* of an activity: 0 = none */
+    const char *idempotency_key; /* of an activity: the same at every attempt of this call */
+    size_t stack_used_max;       /* of orchestrators of this worker so far, bytes */
+};
+/* Any function. */
+NORN_API const struct norn_here *norn_here(norn_context *ctx);
+
+/* ---- inside an activity or entity: on its thread ---- */
+
+/* More time: the lease lasts extend_ms from now. NORN_E_CANCELLED: nobody wants the answer any more. */
+NORN_API norn_status norn_heartbeat(norn_context *ctx, int64_t extend_ms);
+
+/* Of the entity. Absent: it does not exist yet. Borrowed until the next change. */
+NORN_API struct norn_bytes norn_state(norn_context *ctx);
+/* Copied. Absent: it is deleted. Undone when the operation fails. */
+NORN_API norn_status norn_set_state(norn_context *ctx, struct norn_bytes state);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

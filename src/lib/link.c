@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What is the same for both backends: a call is checked here once, then handed on.
+ */
+#include "lib/link.h"
+
+#include "lib/memory.h"
+
+#define WORK_ARENA_SIZE 512
+
+static bool is_text(struct bytes text) { return text.len > 0 && bytes_is_utf8(text); }
+
+enum status link_start(struct link *link, const struct link_start *start, char *id, char *why)
+{
+    char own[LINK_ID_SIZE];
+
+    why[0] = '\0';
+    if (!is_text(start->name) || start->id.len >= LINK_ID_SIZE) return E_INVALID;
+    return link->ops->start(link, start, id != NULL ? id : own, why);
+}
+
+enum status link_get(struct link *link, struct bytes id, int64_t wait_ms, link_view_fn *fn,
+                     void *user, char *why)
+{
+    why[0] = '\0';
+    if (!is_text(id)) return E_INVALID;
+    return link->ops->get(link, id, wait_ms, fn, user, why);
+}
+
+enum status link_raise(struct link *link, struct bytes id, struct bytes event, struct maybe data,
+                       char *why)
+{
+    why[0] = '\0';
+    if (!is_text(id) || !is_text(event)) return E_INVALID;
+    return link->ops->raise(link, id, event, data, why);
+}
+
+enum status link_control(struct link *link, struct bytes id, enum link_verb verb, struct maybe data,
+                         char *why)
+{
+    why[0] = '\0';
+    if (!is_text(id)) return E_INVALID;
+    return link->ops->control(link, id, verb, data, why);
+}
+
+enum status link_history(struct link *link, struct bytes id, link_events_fn *fn, void *user,
+                         char *why)
+{
+    why[0] = '\0';
+    if (!is_text(id)) return E_INVALID;
+    return link->ops->history(link, id, fn, user, why);
+}
+
+enum status link_list(struct link *link, const struct request_query *query, struct buffer *cursor,
+                      link_view_fn *fn, void *user, char *why)
+{
+    why[0] = '\0';
+    return link->ops->list(link, query, cursor, fn, user, why);
+}
+
+void link_close(struct link *link) { link->ops->close(link); }
+
+enum status link_attach(struct link *link, const struct link_worker *worker,
+                        struct link_port **port)
+{
+    for (size_t kind = 0; kind < WORK_KINDS_N; kind++) {
+        assert(worker->credits[kind] <= worker->credits_max[kind]);
+    }
+    enum status status = link->ops->attach(link, worker, port);
+    if (status == OK) {
+        assert((*port)->link == link);
+        assert((*port)->worker == worker);
+    }
+    return status;
+}
+
+void link_detach(struct link_port *port) { port->link->ops->detach(port); }
+void link_port_free(struct link_port *port) { port->link->ops->free_port(port); }
+
+void link_credit(struct link_port *port, enum work_kind kind, uint32_t n)
+{
+    if (n > 0) port->link->ops->credit(port, kind, n);
+}
+
+void link_answer(struct link_work *work)
+{
+    assert(!list_is_linked(&work->node));
+    work->port->link->ops->answer(work);
+}
+
+void link_abandon(struct link_work *work, bool is_unsent, const char *reason)
+{
+    assert(!list_is_linked(&work->node));
+    work->port->link->ops->abandon(work, is_unsent, reason);
+}
+
+void link_fetch(struct link_work *work)
+{
+    assert(!list_is_linked(&work->node));
+    assert(work->kind == WORK_TURN);
+    assert(!work->has_past);
+    assert(work->history_n > 0);
+    work->port->link->ops->fetch(work);
+}
+
+void link_flush(struct link_port *port) { port->link->ops->flush(port); }
+
+enum status link_renew(struct link_work *work, int64_t extend_ms)
+{
+    assert(work->kind == WORK_TASK);
+    return work->port->link->ops->renew(work, extend_ms);
+}
+
+void link_work_init(struct link_work *work)
+{
+    *work = (struct link_work){0};
+    memory_init(&work->mem);
+    arena_init(&work->arena, &work->mem, WORK_ARENA_SIZE);
+}
+
+void link_work_release(struct link_work *work)
+{
+    arena_release(&work->arena);
+    mem_release(&work->mem);
+}
+
+void link_work_reset(struct link_work *work)
+{
+    struct mem mem = work->mem;
+    struct arena arena = work->arena;
+
+    arena_reset(&arena);
+    *work = (struct link_work){.mem = mem, .arena = arena};
+    work->arena.mem = &work->mem;
+}
