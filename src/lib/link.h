@@ -33,6 +33,7 @@ struct link_port;
 
 struct link_work {
     struct list node;       /* the holder's */
+    int64_t queued_ns;      /* likewise */
     struct link_port *port; /* where it came from */
     struct mem mem;         /* of the arena: the work changes threads */
     struct arena arena;     /* everything below is in it */
@@ -148,8 +149,8 @@ struct link_ops {
                            struct maybe data, char *why);
     enum status (*history)(struct link *link, struct bytes id, link_events_fn *fn, void *user,
                            char *why);
-    enum status (*list)(struct link *link, const struct request_query *query,
-                        struct buffer *cursor, link_view_fn *fn, void *user, char *why);
+    enum status (*list)(struct link *link, const struct request_query *query, struct buffer *cursor,
+                        link_view_fn *fn, void *user, char *why);
 
     enum status (*attach)(struct link *link, const struct link_worker *worker,
                           struct link_port **port);

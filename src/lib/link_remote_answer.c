@@ -272,13 +272,25 @@ static void put_name(struct buffer *b, enum work_kind kind, const struct link_na
     pb_end(b, mark);
 }
 
+/* The server cannot be told later that there is more or less credit. To ask for all that there may
+ * ever be would keep work here, unbegun, which another worker could do; so it is this much when the
+ * credit begins with less. */
+#define OUT_N_ENOUGH 256u
+
+static uint32_t out_n_max(const struct link_worker *worker, size_t kind)
+{
+    uint32_t n = worker->credits[kind] > OUT_N_ENOUGH ? worker->credits[kind] : OUT_N_ENOUGH;
+
+    if (n > worker->credits_max[kind]) n = worker->credits_max[kind];
+    return n > INT32_MAX ? INT32_MAX : n;
+}
+
 /* GetWorkItemsRequest {1 to 3 how many at once, 10 capabilities, 11 workItemFilters}. A number of 0
  * would be no limit: a kind that gets nothing is kept away by having no names. */
 void remote_write_wish(struct buffer *b, const struct link_worker *worker)
 {
     for (uint32_t kind = 0; kind < WORK_KINDS_N; kind++) {
-        uint32_t n = worker->credits_max[kind];
-        pb_put_plain_int32(b, kind + 1, n > INT32_MAX ? INT32_MAX : (int32_t)n);
+        pb_put_plain_varint(b, kind + 1, out_n_max(worker, kind));
     }
     pb_put_varint(b, 10, CAPABILITY_HISTORY_STREAMING);
     struct pb_mark filters = pb_begin(b, 11, 256);

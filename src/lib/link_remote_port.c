@@ -8,7 +8,7 @@
  *        └─> FETCHING ──┘            │ └ link_fetch: FETCHING ┐          └─────────┘
  *                                    └────────────────────────┘
  *
- * The server counts what is unanswered by itself, up to credits_max; HELD is for what is beyond the
+ * The server counts by itself what is unanswered on a stream; HELD is for what is beyond the
  * credit of the moment, or came by a new stream while the work of an old one was still out. The
  * server gives work of a lost stream to somebody else after a while, but takes an answer before:
  * so answers outlive their stream.

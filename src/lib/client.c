@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The public verbs of engines and clients. A status that is not OK leaves its sentence with the
+ * thread, for norn_client_error().
+ */
+#include "lib/client.h"
+
+#include "host/engine.h"
+#include "lib/context.h"
+#include "lib/event_json.h"
+#include "lib/memory.h"
+
+#include "wire/pb.h"
+
+#include <stdio.h>
+
+#define PAGE_N 200u
+
+/* Of this thread: what its last call answered. */
+static _Thread_local char last_text[ENGINE_DAMAGE_SIZE];
+static _Thread_local const struct norn_client *last_client;
+
+static norn_status answer(const struct norn_client *client, enum status status, const char *why)
+{
+    last_client = client;
+    last_text[0] = '\0';
+    if (status != OK) {
+        const char *text = why != NULL && why[0] != '\0' ? why : status_text(status);
+        (void)snprintf(last_text, sizeof last_text, "%s", text);
+    }
+    return status_for_user(status);
+}
+
+const char *norn_client_error(norn_client *client)
+{
+    return last_client == client && client != NULL ? last_text : "";
+}
+
+/* ---- engine ---- */
+
+static void read_engine_options(const struct norn_engine_options *given,
+                                struct engine_options *options)
+{
+    struct norn_engine_options own = NORN_ENGINE_OPTIONS;
+
+    memcpy(&own, given, given->size < sizeof own ? given->size : sizeof own);
+    engine_options_init(options);
+    options->directory = own.directory;
+    if (own.memory_max > 0) options->host.hot_bytes_max = own.memory_max;
+    if (own.partitions > 0) options->host.partitions_n = own.partitions;
+}
+
+norn_status norn_engine_open(const struct norn_engine_options *options, norn_engine **engine,
+                             const char **why)
+{
+    struct engine_options own;
+
+    last_text[0] = '\0';
+    if (why != NULL) *why = last_text;
+    if (options == NULL || engine == NULL || options->directory == NULL) return NORN_E_INVALID;
+    struct norn_engine *e = memory_new(sizeof *e, offsetof(struct norn_engine, mem));
+    if (e == NULL) return answer(NULL, E_NOMEM, NULL);
+    read_engine_options(options, &own);
+    engine_bell_init(&e->bell);
+    own.host.told = engine_bell_ring;
+    own.host.told_user = &e->bell;
+    enum status status = engine_open(&own, last_text, &e->engine);
+    if (status == OK) {
+        *engine = e;
+        return NORN_OK;
+    }
+    engine_bell_release(&e->bell);
+    memory_free(e, sizeof *e, offsetof(struct norn_engine, mem));
+    return status_for_user(status);
+}
+
+void norn_engine_close(norn_engine *engine)
+{
+    if (engine == NULL) return;
+    engine_close(engine->engine);
+    engine_bell_release(&engine->bell);
+    memory_free(engine, sizeof *engine, offsetof(struct norn_engine, mem));
+}
+
+/* ---- client ---- */
+
+norn_status norn_client_open(const struct norn_client_options *options, norn_client **client)
+{
+    struct norn_client_options own = NORN_CLIENT_OPTIONS;
+
+    if (options == NULL || client == NULL) return NORN_E_INVALID;
+    memcpy(&own, options, options->size < sizeof own ? options->size : sizeof own);
+    if ((own.engine == NULL) == (own.address == NULL)) return NORN_E_INVALID; /* one of the two */
+    struct norn_client *c = memory_new(sizeof *c, offsetof(struct norn_client, mem));
+    if (c == NULL) return NORN_E_NOMEM;
+    struct bytes hub = bytes_of_text(own.hub != NULL ? own.hub : "default");
+    enum status status =
+        own.engine != NULL ? link_engine_open(own.engine->engine, &own.engine->bell, hub, &c->link)
+                           : link_remote_open(own.address, hub, &c->link);
+    if (status == OK) {
+        *client = c;
+        return NORN_OK;
+    }
+    memory_free(c, sizeof *c, offsetof(struct norn_client, mem));
+    return status_for_user(status);
+}
+
+void norn_client_close(norn_client *client)
+{
+    if (client == NULL) return;
+    link_close(client->link);
+    memory_free(client, sizeof *client, offsetof(struct norn_client, mem));
+}
+
+/* Pairs of name and value as raw map entries. */
+static enum status put_tags(struct buffer *out, struct buffer *entry, const char *const *tags)
+{
+    for (; tags != NULL && tags[0] != NULL; tags += 2) {
+        if (tags[1] == NULL) return E_INVALID;
+        buffer_clear(entry);
+        pb_put_bytes(entry, 1, bytes_of_text(tags[0]));
+        pb_put_bytes(entry, 2, bytes_of_text(tags[1]));
+        if (entry->failed) return E_NOMEM;
+        strings_add(out, buffer_view(entry));
+    }
+    return out->failed ? E_NOMEM : OK;
+}
+
+static enum reuse reuse_of(enum norn_reuse reuse)
+{
+    switch (reuse) {
+    case NORN_REUSE_ENDED: return REUSE_DEFAULT;
+    case NORN_REUSE_NEVER: return REUSE_NEVER;
+    case NORN_REUSE_KEEP: return REUSE_IGNORE;
+    }
+    return REUSE_DEFAULT;
+}
+
+norn_status norn_start(norn_client *client, const char *name, struct norn_bytes input,
+                       const struct norn_start_options *given, char *id)
+{
+    struct norn_start_options options = NORN_START_OPTIONS;
+    char why[LINK_WHY_SIZE];
+    struct mem mem;
+    struct buffer tags, entry;
+
+    if (client == NULL || name == NULL) return NORN_E_INVALID;
+    if (given != NULL) {
+        memcpy(&options, given, given->size < sizeof options ? given->size : sizeof options);
+    }
+    memory_init(&mem);
+    buffer_init(&tags, &mem);
+    buffer_init(&entry, &mem);
+    why[0] = '\0';
+    enum status status = put_tags(&tags, &entry, options.tags);
+    struct link_start start = {
+        .name = bytes_of_text(name),
+        .input = maybe_of(input),
+        .id = options.id != NULL ? bytes_of_text(options.id) : BYTES_NONE,
+        .start_at_ms = options.start_at_ms,
+        .reuse = reuse_of(options.reuse),
+        .tags = buffer_view(&tags),
+    };
+    if (options.version != NULL) start.version = maybe_some(bytes_of_text(options.version));
+    if (status == OK) status = link_start(client->link, &start, id, why);
+    buffer_release(&tags);
+    buffer_release(&entry);
+    mem_release(&mem);
+    return answer(client, status, why);
+}
+
+static enum status keep_view(void *user, const struct instance_view *view)
+{
+    struct norn_info **info = user;
+
+    *info = info_new(view);
+    return *info != NULL ? OK : E_NOMEM;
+}
+
+static norn_status get(norn_client *client, const char *id, int64_t wait_ms,
+                       struct norn_info **info)
+{
+    char why[LINK_WHY_SIZE];
+    struct norn_info *made = NULL;
+
+    if (client == NULL || id == NULL) return NORN_E_INVALID;
+    enum status status = link_get(client->link, bytes_of_text(id), wait_ms,
+                                  info != NULL ? keep_view : NULL, &made, why);
+    if (status == OK && info != NULL) *info = made;
+    return answer(client, status, why);
+}
+
+norn_status norn_get(norn_client *client, const char *id, struct norn_info **info)
+{
+    return get(client, id, 0, info);
+}
+
+/* Without time it is a look: ended or not. */
+norn_status norn_wait(norn_client *client, const char *id, int64_t timeout_ms,
+                      struct norn_info **info)
+{
+    return get(client, id, timeout_ms == 0 ? 1 : timeout_ms, info);
+}
+
+norn_status norn_raise(norn_client *client, const char *id, const char *event,
+                       struct norn_bytes data)
+{
+    char why[LINK_WHY_SIZE];
+
+    if (client == NULL || id == NULL || event == NULL) return NORN_E_INVALID;
+    enum status status =
+        link_raise(client->link, bytes_of_text(id), bytes_of_text(event), maybe_of(data), why);
+    return answer(client, status, why);
+}
+
+norn_status norn_control(norn_client *client, const char *id, enum norn_verb verb,
+                         struct norn_bytes data)
+{
+    static const enum link_verb verbs[] = {
+        [NORN_TERMINATE] = LINK_TERMINATE, [NORN_SUSPEND] = LINK_SUSPEND,
+        [NORN_RESUME] = LINK_RESUME,       [NORN_REWIND] = LINK_REWIND,
+        [NORN_RESTART] = LINK_RESTART,     [NORN_PURGE] = LINK_PURGE,
+        [NORN_RESUBMIT] = LINK_RESUBMIT,
+    };
+    char why[LINK_WHY_SIZE];
+
+    if (client == NULL || id == NULL) return NORN_E_INVALID;
+    if ((size_t)verb >= sizeof verbs / sizeof *verbs) return NORN_E_INVALID;
+    enum status status =
+        link_control(client->link, bytes_of_text(id), verbs[verb], maybe_of(data), why);
+    return answer(client, status, why);
+}
+
+/* ---- history ---- */
+
+struct history_reader {
+    norn_history_fn *fn;
+    void *user;
+    norn_status stopped; /* what fn answered */
+    struct mem mem;
+    struct buffer json;
+};
+
+static enum status read_events(void *user, struct bytes events)
+{
+    struct history_reader *h = user;
+    struct reader r = reader_make(events);
+    struct bytes event;
+
+    while (strings_next(&r, &event)) {
+        buffer_clear(&h->json);
+        enum status status = event_json_write(event, &h->json);
+        if (status != OK) return status;
+        h->stopped = h->fn(h->user, (struct norn_bytes){h->json.ptr, h->json.len});
+        if (h->stopped != NORN_OK) return E_CLOSED;
+    }
+    return OK;
+}
+
+norn_status norn_history(norn_client *client, const char *id, norn_history_fn *fn, void *user)
+{
+    struct history_reader h = {.fn = fn, .user = user};
+    char why[LINK_WHY_SIZE];
+
+    if (client == NULL || id == NULL || fn == NULL) return NORN_E_INVALID;
+    memory_init(&h.mem);
+    buffer_init(&h.json, &h.mem);
+    enum status status = link_history(client->link, bytes_of_text(id), read_events, &h, why);
+    buffer_release(&h.json);
+    mem_release(&h.mem);
+    if (h.stopped != NORN_OK) {
+        (void)answer(client, OK, NULL);
+        return h.stopped;
+    }
+    return answer(client, status, why);
+}
+
+/* ---- lists ---- */
+
+/* The rows of a page are copied on the engine's thread, and shown on the caller's. */
+static enum status keep_row(void *user, const struct instance_view *view)
+{
+    struct list *rows = user;
+    struct norn_info *info = info_new(view);
+
+    if (info == NULL) return E_NOMEM;
+    list_push_back(rows, info_node(info));
+    return OK;
+}
+
+static norn_status show_rows(struct list *rows, norn_query_fn *fn, void *user, uint32_t *left)
+{
+    norn_status status = NORN_OK;
+    struct list *node;
+
+    while ((node = list_pop_front(rows)) != NULL) {
+        struct norn_info *info = info_of_node(node);
+        if (status == NORN_OK && fn != NULL && *left > 0) {
+            (*left)--;
+            status = fn(user, info);
+        }
+        norn_info_free(info);
+    }
+    return status;
+}
+
+static struct request_query query_of(const struct norn_query *q)
+{
+    struct request_query query = {
+        .status_mask = q->states,
+        .want_payloads = true,
+    };
+    if (q->id_prefix != NULL) query.id_prefix = bytes_of_text(q->id_prefix);
+    if (q->name != NULL) query.name = bytes_of_text(q->name);
+    query.entities = q->id_prefix != NULL && q->id_prefix[0] == '@';
+    return query;
+}
+
+norn_status norn_list(norn_client *client, const struct norn_query *given, norn_query_fn *fn,
+                      void *user)
+{
+    struct norn_query own = NORN_QUERY;
+    char why[LINK_WHY_SIZE];
+    struct mem mem;
+    struct buffer cursor;
+    struct list rows;
+    enum status status;
+    norn_status shown = NORN_OK;
+
+    if (client == NULL || fn == NULL) return NORN_E_INVALID;
+    if (given != NULL) memcpy(&own, given, given->size < sizeof own ? given->size : sizeof own);
+    struct request_query query = query_of(&own);
+    uint32_t left = own.limit > 0 ? own.limit : UINT32_MAX;
+    memory_init(&mem);
+    buffer_init(&cursor, &mem);
+    list_init(&rows);
+    do {
+        query.limit = left < PAGE_N ? left : PAGE_N;
+        status = link_list(client->link, &query, &cursor, keep_row, &rows, why);
+        shown = show_rows(&rows, status == OK ? fn : NULL, user, &left);
+    } while (status == OK && shown == NORN_OK && left > 0 && cursor.len > 0);
+    buffer_release(&cursor);
+    mem_release(&mem);
+    norn_status answered = answer(client, status, why);
+    return status == OK ? shown : answered;
+}

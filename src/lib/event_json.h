@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A history event as JSON, with all it has:
+ *
+ *      {"eventId":0,"timestamp":"2026-11-15T10:00:00.123456789Z","taskScheduled":{"name":"Charge"}}
+ */
+#ifndef LIB_EVENT_JSON_H
+#define LIB_EVENT_JSON_H
+
+#include "base/bytes.h"
+#include "base/status.h"
+
+/* Appends one object, without newline. E_INVALID: it is no event. E_NOMEM. */
+enum status event_json_write(struct bytes event, struct buffer *out);
+
+#endif

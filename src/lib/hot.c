@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * See hot.h.
+ */
+#include "lib/hot.h"
+
+#include "base/random.h"
+
+void hot_init(struct hot *hot, struct mem *mem, size_t n_max)
+{
+    uint64_t seed[2];
+
+    random_fill(seed, sizeof seed);
+    map_init(&hot->by_id, mem, seed[0], seed[1]);
+    list_init(&hot->used);
+    hot->n_max = n_max;
+}
+
+static void take_out(struct hot *hot, struct orchestration *o)
+{
+    map_remove(&hot->by_id, &o->by_id);
+    list_remove(&o->used);
+}
+
+static void evict_oldest(struct hot *hot)
+{
+    struct orchestration *o = container_of(list_last(&hot->used), struct orchestration, used);
+
+    take_out(hot, o);
+    orchestration_free(o);
+}
+
+void hot_release(struct hot *hot)
+{
+    while (!list_is_empty(&hot->used)) evict_oldest(hot);
+    map_release(&hot->by_id);
+}
+
+struct orchestration *hot_take(struct hot *hot, const struct link_work *work)
+{
+    struct map_node *node = map_find(&hot->by_id, work->id);
+
+    if (node == NULL) return NULL;
+    struct orchestration *o = container_of(node, struct orchestration, by_id);
+    take_out(hot, o);
+    if (memcmp(o->execution_id, work->execution_id, EXECUTION_ID_SIZE) == 0 &&
+        o->base_next == work->base) {
+        return o;
+    }
+    orchestration_free(o);
+    return NULL;
+}
+
+void hot_put(struct hot *hot, struct orchestration *o, uint64_t base_next)
+{
+    o->base_next = base_next;
+    map_insert(&hot->by_id, &o->by_id);
+    list_push_front(&hot->used, &o->used);
+    while (hot->by_id.n > hot->n_max) evict_oldest(hot);
+}
+
+size_t hot_n(const struct hot *hot) { return hot->by_id.n; }

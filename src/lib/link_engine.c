@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The engine in this process, for clients: each verb is a request on the stack of its asker, who
+ * waits. Nothing is encoded; what an answer borrows is read during done(), on the host's thread.
+ */
+#include "lib/link_engine.h"
+
+#include "base/clock.h"
+#include "base/random.h"
+#include "core/entity_id.h"
+#include "lib/memory.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <time.h>
+
+#define HISTORY_PART_SIZE ((size_t)4 << 20)
+
+/* False: too long. */
+static bool key_make(const struct engine_link *l, struct bytes id, struct link_key *key)
+{
+    if (id.len > LIMIT_ID_SIZE) return false;
+    memcpy(key->bytes, l->hub, l->hub_len);
+    key->bytes[l->hub_len] = '/';
+    memcpy(key->bytes + l->hub_len + 1, id.ptr, id.len);
+    key->len = l->hub_len + 1 + id.len;
+    if (id_is_entity(id)) entity_id_lower(key->bytes + l->hub_len + 1, id.len);
+    return true;
+}
+
+static struct bytes key_view(const struct link_key *key)
+{
+    return bytes_make(key->bytes, key->len);
+}
+
+static enum status ask(struct engine_link *l, struct request *request, char *why)
+{
+    enum status status = engine_call(l->engine, request);
+
+    if (status != OK) (void)snprintf(why, LINK_WHY_SIZE, "%s", request->text);
+    return status;
+}
+
+/* ---- start ---- */
+
+static void make_id(char *id)
+{
+    static const char digits[] = "0123456789abcdef";
+    uint8_t random[16];
+
+    random_fill(random, sizeof random);
+    for (size_t n = 0; n < sizeof random; n++) {
+        id[2 * n] = digits[random[n] >> 4];
+        id[2 * n + 1] = digits[random[n] & 15];
+    }
+    id[2 * sizeof random] = '\0';
+}
+
+static enum status start(struct link *link, const struct link_start *start, char *id, char *why)
+{
+    struct engine_link *l = engine_link_of(link);
+    struct link_key key;
+    char made[LINK_ID_SIZE];
+
+    if (start->id.len == 0) {
+        make_id(made);
+    } else {
+        memcpy(made, start->id.ptr, start->id.len);
+        made[start->id.len] = '\0';
+    }
+    if (!key_make(l, bytes_of_text(made), &key)) return E_INVALID;
+    struct request request = {.kind = REQUEST_START, .key = key_view(&key)};
+    request.start = (struct input_start){
+        .name = start->name,
+        .version = start->version,
+        .input = start->input,
+        .tags = start->tags,
+        .has_scheduled = start->start_at_ms != 0,
+        .scheduled_ms = start->start_at_ms,
+        .reuse = start->reuse,
+        .reuse_mask = start->reuse == REUSE_IGNORE ? UINT32_MAX : 0,
+    };
+    enum status status = ask(l, &request, why);
+    if (status == OK) (void)snprintf(id, LINK_ID_SIZE, "%s", made);
+    return status;
+}
+
+/* ---- get and wait ---- */
+
+/* A request somebody waits for with a time limit. */
+struct asking {
+    struct request request;
+    pthread_mutex_t mutex;
+    pthread_cond_t done;
+    bool is_done;
+    link_view_fn *fn;
+    void *user;
+    enum status status;
+};
+
+static void read_view(struct asking *a)
+{
+    const struct request *request = &a->request;
+
+    a->status = request->status;
+    if (a->status != OK) return;
+    if (request->view == NULL) {
+        a->status = E_NOT_FOUND;
+    } else if (a->fn != NULL) {
+        a->status = a->fn(a->user, request->view);
+    }
+}
+
+static void asking_done(struct request *request)
+{
+    struct asking *a = container_of(request, struct asking, request);
+
+    read_view(a);
+    (void)pthread_mutex_lock(&a->mutex);
+    a->is_done = true;
+    /* signalled before it can go: the asker owns it again as soon as it has the mutex */
+    (void)pthread_cond_signal(&a->done);
+    (void)pthread_mutex_unlock(&a->mutex);
+}
+
+static void asking_init(struct asking *a)
+{
+    pthread_condattr_t attributes;
+
+    (void)pthread_mutex_init(&a->mutex, NULL);
+    (void)pthread_condattr_init(&attributes);
+    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&a->done, &attributes);
+    (void)pthread_condattr_destroy(&attributes);
+    a->request.done = asking_done;
+}
+
+static void asking_release(struct asking *a)
+{
+    (void)pthread_cond_destroy(&a->done);
+    (void)pthread_mutex_destroy(&a->mutex);
+}
+
+/* False: the time is over. */
+static bool asking_wait(struct asking *a, int64_t wait_ms)
+{
+    int64_t at_ns = clock_mono_ns();
+    int failed = 0;
+
+    at_ns = wait_ms > (INT64_MAX - at_ns) / NS_PER_MS ? INT64_MAX : at_ns + wait_ms * NS_PER_MS;
+    struct timespec at = {.tv_sec = at_ns / NS_PER_S, .tv_nsec = at_ns % NS_PER_S};
+    (void)pthread_mutex_lock(&a->mutex);
+    while (!a->is_done && failed != ETIMEDOUT) {
+        failed = wait_ms < 0 ? pthread_cond_wait(&a->done, &a->mutex)
+                             : pthread_cond_timedwait(&a->done, &a->mutex, &at);
+    }
+    bool is_done = a->is_done;
+    (void)pthread_mutex_unlock(&a->mutex);
+    return is_done;
+}
+
+static void asking_cancel(struct engine_link *l, struct asking *a)
+{
+    struct request cancel = {.kind = REQUEST_CANCEL, .key = a->request.key};
+
+    cancel.cancelled = &a->request;
+    while (engine_call(l->engine, &cancel) == E_UNAVAILABLE) {
+        if (asking_wait(a, 10)) return; /* the engine's queue was full */
+    }
+    (void)asking_wait(a, -1);
+}
+
+static enum status get(struct link *link, struct bytes id, int64_t wait_ms, link_view_fn *fn,
+                       void *user, char *why)
+{
+    struct engine_link *l = engine_link_of(link);
+    struct link_key key;
+    struct asking a = {.fn = fn, .user = user};
+
+    if (!key_make(l, id, &key)) return E_NOT_FOUND;
+    if (wait_ms != 0 && id_is_entity(id)) return E_INVALID;
+    a.request.kind = wait_ms == 0 ? REQUEST_GET : REQUEST_WAIT;
+    a.request.key = key_view(&key);
+    a.request.wait.until_finished = true;
+    asking_init(&a);
+    enum status status = E_UNAVAILABLE;
+    if (engine_post(l->engine, &a.request)) {
+        if (!asking_wait(&a, wait_ms == 0 ? -1 : wait_ms)) asking_cancel(l, &a);
+        status = a.status;
+        if (status != OK) (void)snprintf(why, LINK_WHY_SIZE, "%s", a.request.text);
+    }
+    asking_release(&a);
+    return status;
+}
+
+/* ---- events and verbs ---- */
+
+static enum status raise_event(struct link *link, struct bytes id, struct bytes event,
+                               struct maybe data, char *why)
+{
+    struct engine_link *l = engine_link_of(link);
+    struct link_key key;
+
+    if (!key_make(l, id, &key)) return E_INVALID;
+    struct request request = {.kind = REQUEST_RAISE, .key = key_view(&key)};
+    if (id_is_entity(id)) {
+        request.kind = REQUEST_SIGNAL;
+        request.signal = (struct input_signal){.operation = event, .input = data};
+    } else {
+        request.client.name = event;
+        request.client.data = data;
+    }
+    return ask(l, &request, why);
+}
+
+/* The ids of steps that were begun and have not ended. */
+struct open_steps {
+    struct buffer ids;
+    struct mem mem;
+};
+
+static enum status note_steps(void *user, struct bytes events)
+{
+    struct open_steps *open = user;
+    struct reader r = reader_make(events);
+    struct event_head head;
+    struct bytes event;
+
+    while (strings_next(&r, &event)) {
+        if (event_peek(event, &head) != OK) continue;
+        if (head.kind == EVENT_TASK_SCHEDULED) buffer_u32(&open->ids, (uint32_t)head.id);
+        if (head.kind != EVENT_TASK_COMPLETED && head.kind != EVENT_TASK_FAILED) continue;
+        for (size_t at = 0; at + 4 <= open->ids.len; at += 4) {
+            if (load_u32(open->ids.ptr + at) == (uint32_t)head.ref) {
+                store_u32(open->ids.ptr + at, UINT32_MAX);
+            }
+        }
+    }
+    return open->ids.failed ? E_NOMEM : OK;
+}
+
+static enum status history(struct link *link, struct bytes id, link_events_fn *fn, void *user,
+                           char *why);
+
+/* Which step is parked the caller does not say: all that are open are asked. */
+static enum status resubmit(struct link *link, struct bytes id, struct request *request, char *why)
+{
+    struct engine_link *l = engine_link_of(link);
+    struct open_steps open;
+
+    request->client.task_id = -1; /* the orchestrator itself */
+    enum status answer = ask(l, request, why);
+    if (answer != E_PRECONDITION) return answer;
+    memory_init(&open.mem);
+    buffer_init(&open.ids, &open.mem);
+    enum status status = history(link, id, note_steps, &open, why);
+    for (size_t at = 0; status == OK && at + 4 <= open.ids.len; at += 4) {
+        uint32_t task_id = load_u32(open.ids.ptr + at);
+        if (task_id == UINT32_MAX) continue;
+        request->client.task_id = (int32_t)task_id;
+        if (ask(l, request, why) == OK) answer = OK;
+    }
+    buffer_release(&open.ids);
+    mem_release(&open.mem);
+    return status == OK ? answer : status;
+}
+
+static enum status control(struct link *link, struct bytes id, enum link_verb verb,
+                           struct maybe data, char *why)
+{
+    static const enum request_kind kinds[] = {
+        [LINK_TERMINATE] = REQUEST_TERMINATE, [LINK_SUSPEND] = REQUEST_SUSPEND,
+        [LINK_RESUME] = REQUEST_RESUME,       [LINK_REWIND] = REQUEST_REWIND,
+        [LINK_RESTART] = REQUEST_RESTART,     [LINK_PURGE] = REQUEST_PURGE,
+        [LINK_RESUBMIT] = REQUEST_RESUBMIT,
+    };
+    struct engine_link *l = engine_link_of(link);
+    struct link_key key;
+
+    if (!key_make(l, id, &key)) return E_NOT_FOUND;
+    struct request request = {.kind = kinds[verb], .key = key_view(&key)};
+    request.client.data = data;
+    if (verb == LINK_RESUBMIT) return resubmit(link, id, &request, why);
+    return ask(l, &request, why);
+}
+
+/* ---- history ---- */
+
+struct part {
+    struct request request;
+    struct mem mem;
+    struct buffer events; /* a copy */
+};
+
+static void part_done(struct request *request)
+{
+    struct part *part = container_of(request, struct part, request);
+
+    buffer_clear(&part->events);
+    if (request->status == OK) buffer_append_bytes(&part->events, request->events);
+}
+
+static enum status history(struct link *link, struct bytes id, link_events_fn *fn, void *user,
+                           char *why)
+{
+    struct engine_link *l = engine_link_of(link);
+    struct link_key key;
+    struct part part = {.request = {.kind = REQUEST_HISTORY, .done = part_done}};
+    enum status status;
+
+    if (!key_make(l, id, &key)) return E_NOT_FOUND;
+    memory_init(&part.mem);
+    buffer_init(&part.events, &part.mem);
+    part.request.key = key_view(&key);
+    part.request.history.size_max = HISTORY_PART_SIZE;
+    do {
+        status = ask(l, &part.request, why);
+        if (status == OK && part.events.failed) status = E_NOMEM;
+        if (status != OK) break;
+        part.request.history.skip_n += strings_count(buffer_view(&part.events));
+        status = fn(user, buffer_view(&part.events));
+    } while (status == OK && part.request.has_more);
+    buffer_release(&part.events);
+    mem_release(&part.mem);
+    return status;
+}
+
+/* ---- lists ---- */
+
+struct page {
+    struct request request;
+    link_view_fn *fn;
+    void *user;
+    struct buffer *cursor; /* time of the last row, then its id */
+    enum status status;
+};
+
+static void page_done(struct request *request)
+{
+    struct page *page = container_of(request, struct page, request);
+
+    page->status = OK;
+    if (request->status != OK) return;
+    for (size_t n = 0; n < request->rows_n && page->status == OK; n++) {
+        page->status = page->fn(page->user, &request->rows[n]);
+    }
+    buffer_clear(page->cursor);
+    if (!request->has_more || request->rows_n == 0) return;
+    const struct instance_view *last = &request->rows[request->rows_n - 1];
+    buffer_u64(page->cursor, (uint64_t)(last->created_ns / NS_PER_MS));
+    buffer_append_bytes(page->cursor, key_id(last->key));
+}
+
+static enum status list_page(struct link *link, const struct request_query *query,
+                             struct buffer *cursor, link_view_fn *fn, void *user, char *why)
+{
+    struct engine_link *l = engine_link_of(link);
+    struct page page = {.fn = fn, .user = user, .cursor = cursor};
+    uint8_t after[8 + LIMIT_ID_SIZE];
+
+    page.request = (struct request){.kind = REQUEST_QUERY, .done = page_done};
+    page.request.query = *query;
+    page.request.query.hub = bytes_make(l->hub, l->hub_len);
+    if (cursor->len > 8 && cursor->len <= sizeof after) {
+        memcpy(after, cursor->ptr, cursor->len);
+        page.request.query.has_after = true;
+        page.request.query.after_ms = (int64_t)load_u64(after);
+        page.request.query.after_id = bytes_make(after + 8, cursor->len - 8);
+    }
+    enum status status = ask(l, &page.request, why);
+    if (status == OK) status = page.status;
+    if (status == OK && cursor->failed) status = E_NOMEM;
+    return status;
+}
+
+/* ---- the link ---- */
+
+static void close_link(struct link *link)
+{
+    memory_free(engine_link_of(link), sizeof(struct engine_link),
+                offsetof(struct engine_link, mem));
+}
+
+static const struct link_ops engine_ops = {
+    .name = "engine",
+    .close = close_link,
+    .start = start,
+    .get = get,
+    .raise = raise_event,
+    .control = control,
+    .history = history,
+    .list = list_page,
+    .attach = engine_port_attach,
+    .credit = engine_port_credit,
+    .detach = engine_port_detach,
+    .free_port = engine_port_free,
+    .answer = engine_work_answer,
+    .abandon = engine_work_abandon,
+    .fetch = engine_work_fetch,
+    .renew = engine_work_renew,
+    .flush = engine_port_flush,
+};
+
+enum status link_engine_open(struct engine *engine, struct engine_bell *bell, struct bytes hub,
+                             struct link **out)
+{
+    if (hub.len == 0 || hub.len > LIMIT_HUB_SIZE || memchr(hub.ptr, '/', hub.len) != NULL) {
+        return E_INVALID;
+    }
+    struct engine_link *l =
+        memory_new(sizeof(struct engine_link), offsetof(struct engine_link, mem));
+    if (l == NULL) return E_NOMEM;
+    l->link.ops = &engine_ops;
+    l->engine = engine;
+    l->bell = bell;
+    memcpy(l->hub, hub.ptr, hub.len);
+    l->hub_len = hub.len;
+    *out = &l->link;
+    return OK;
+}

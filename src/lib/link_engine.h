@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the two halves of the embedded backend share: link_engine.c for clients, link_engine_port.c
+ * for workers.
+ */
+#ifndef LIB_LINK_ENGINE_H
+#define LIB_LINK_ENGINE_H
+
+#include "core/limits.h"
+#include "host/engine.h"
+#include "lib/link.h"
+
+struct engine_link {
+    struct link link; /* first */
+    struct mem mem;   /* its own */
+    struct engine *engine;
+    struct engine_bell *bell;
+    char hub[LIMIT_HUB_SIZE];
+    size_t hub_len;
+};
+
+static inline struct engine_link *engine_link_of(struct link *link)
+{
+    return container_of(link, struct engine_link, link);
+}
+
+/* hub '/' id, on the asker's stack. */
+struct link_key {
+    uint8_t bytes[LIMIT_HUB_SIZE + 1 + LIMIT_ID_SIZE];
+    size_t len;
+};
+
+enum status engine_port_attach(struct link *link, const struct link_worker *worker,
+                               struct link_port **port);
+void engine_port_detach(struct link_port *port);
+void engine_port_free(struct link_port *port);
+void engine_port_credit(struct link_port *port, enum work_kind kind, uint32_t n);
+void engine_port_flush(struct link_port *port);
+void engine_work_answer(struct link_work *work);
+void engine_work_abandon(struct link_work *work, bool is_unsent, const char *reason);
+void engine_work_fetch(struct link_work *work);
+enum status engine_work_renew(struct link_work *work, int64_t extend_ms);
+
+#endif
