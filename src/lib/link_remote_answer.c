@@ -8,6 +8,7 @@
 #include "wire/pb.h"
 
 #define CAPABILITY_HISTORY_STREAMING 1
+#define CAPABILITY_NORN 1000
 
 static void put_maybe(struct buffer *b, uint32_t number, struct maybe value)
 {
@@ -293,6 +294,7 @@ void remote_write_wish(struct buffer *b, const struct link_worker *worker)
         pb_put_plain_varint(b, kind + 1, out_n_max(worker, kind));
     }
     pb_put_varint(b, 10, CAPABILITY_HISTORY_STREAMING);
+    pb_put_varint(b, 10, CAPABILITY_NORN);
     struct pb_mark filters = pb_begin(b, 11, 256);
     for (uint32_t kind = 0; kind < WORK_KINDS_N; kind++) {
         if (worker->credits_max[kind] == 0) continue;

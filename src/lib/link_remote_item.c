@@ -70,15 +70,17 @@ static enum status read_past(struct bytes message, uint32_t number, struct link_
     enum status status = remote_pack(message, number, is_for_workers, &work->arena, &work->past);
 
     if (status != OK) return status;
+    uint64_t n = strings_count(work->past);
     work->has_past = true;
-    work->is_past_filtered = true;
-    work->history_n = strings_count(work->past);
-    work->base = work->history_n;
+    /* 0: the server does not tell how many there are */
+    work->is_past_filtered = n > 0 && work->history_n != n;
+    work->history_n = n;
+    work->base = n;
     return find_started(work->past, work) || find_started(work->fresh, work) ? OK : E_INVALID;
 }
 
 /* OrchestratorRequest {1 instanceId, 2 executionId, 3 pastEvents, 4 newEvents,
- * 6 requiresHistoryStreaming} */
+ * 6 requiresHistoryStreaming, 1000 historyCount} */
 static enum status read_turn(struct bytes body, struct link_work *work, bool *is_streamed)
 {
     struct pb_reader r = pb_reader_make(body);
@@ -92,6 +94,7 @@ static enum status read_turn(struct bytes body, struct link_work *work, bool *is
             read_execution(text, work->execution_id);
         }
         if (f.number == 6) *is_streamed = pb_bool(&f);
+        if (f.number == 1000) work->history_n = f.value;
     }
     if (r.failed) return E_INVALID;
     enum status status = remote_pack(body, 4, is_for_workers, &work->arena, &work->fresh);
@@ -123,7 +126,8 @@ static enum status read_instance(const struct pb_field *field, struct link_work 
     return r.failed ? E_INVALID : OK;
 }
 
-/* ActivityRequest {1 name, 2 version, 3 input, 4 orchestrationInstance, 5 taskId, 7 tags} */
+/* ActivityRequest {1 name, 2 version, 3 input, 4 orchestrationInstance, 5 taskId, 7 tags,
+ * 1000 failureCount, 1001 completeByMs} */
 static enum status read_task(struct bytes body, struct link_work *work)
 {
     struct pb_reader r = pb_reader_make(body);
@@ -137,6 +141,8 @@ static enum status read_task(struct bytes body, struct link_work *work)
         case 3: status = copy_maybe(&work->arena, &f, &work->input); break;
         case 4: status = read_instance(&f, work); break;
         case 5: work->task_id = pb_int32(&f); break;
+        case 1000: work->failures = (uint32_t)pb_int32(&f); break;
+        case 1001: work->complete_by_ms = (int64_t)f.value; break;
         default: break;
         }
     }

@@ -423,6 +423,7 @@ TEST(a_turn_and_a_task_are_done)
     work = hand_take(hand, WORK_TURN);
     EXPECT_EQ(3, work->history_n);
     EXPECT_EQ(3, work->base);
+    EXPECT(!work->is_past_filtered);
     EXPECT_EQ(1, count(work->past, EVENT_TASK_SCHEDULED));
     EXPECT_EQ(1, count(work->fresh, EVENT_TASK_COMPLETED));
     EXPECT_STATUS(OK, link_get(world.link, TEXT("a"), 0, on_view, &seen, why));
@@ -535,6 +536,52 @@ TEST(an_entity_is_served)
     world_end();
 }
 
+/* What the protocol does not tell its workers, ours are told: how often it was tried before, and
+ * that the history has parts which are not for workers. */
+TEST(attempts_and_rewinding_are_told)
+{
+    struct hand *hand = &world.hand;
+    struct mem mem;
+    struct buffer failure;
+
+    world_begin(NULL, NULL);
+    start_flow(world.link, "a");
+    answer_one(hand, hand_take(hand, WORK_TURN), task_action(1, "1"));
+    struct link_work *work = hand_take(hand, WORK_TASK);
+    EXPECT_EQ(0, work->failures);
+    link_abandon(work, false, "");
+    link_flush(hand->port);
+    work = hand_take(hand, WORK_TASK);
+    EXPECT_EQ(1, work->failures);
+    mem_init(&mem, SIZE_MAX);
+    buffer_init(&failure, &mem);
+    failure_write(&failure, "Broken", TEXT("no luck"), false);
+    work->failure = maybe_some(buffer_view(&failure));
+    answer(hand, work);
+    work = hand_take(hand, WORK_TURN);
+    answer_one(hand, work,
+               (struct action){.kind = ACTION_COMPLETE,
+                               .id = 2,
+                               .status = STATUS_FAILED,
+                               .failure = maybe_some(buffer_view(&failure))});
+    EXPECT_STATUS(OK, link_get(world.link, TEXT("a"), 20000, NULL, NULL, why));
+    EXPECT_STATUS(OK, link_control(world.link, TEXT("a"), LINK_REWIND, MAYBE_NONE, why));
+    work = hand_take(hand, WORK_TURN);
+    EXPECT(work->is_past_filtered || work->history_n == 0 ||
+           count(work->fresh, EVENT_EXECUTION_REWOUND) > 0);
+    answer_one(hand, work, task_action(1, "2"));
+    work = hand_take(hand, WORK_TASK);
+    work->result = SOME("1");
+    answer(hand, work);
+    work = hand_take(hand, WORK_TURN);
+    EXPECT(work->is_past_filtered);
+    answer_one(hand, work, complete_action(2, "1"));
+    expect_output(world.link, "a", "1");
+    buffer_release(&failure);
+    mem_release(&mem);
+    world_end();
+}
+
 /* Given back, it comes again: to this worker, or to the next one. */
 TEST(abandoned_work_comes_again)
 {
@@ -600,6 +647,7 @@ TEST(a_long_history_is_fetched)
     EXPECT_EQ(1, count(work->fresh, EVENT_TIMER_FIRED));
     EXPECT_EQ(300, count(work->past, EVENT_TIMER_CREATED));
     EXPECT_EQ(302, work->base);
+    EXPECT(!work->is_past_filtered);
     EXPECT_BYTES(TEXT("flow"), work->name);
     answer_one(hand, work, complete_action(400, "1"));
     expect_output(world.link, "a", "1");

@@ -19,12 +19,10 @@
 
 static void run(const struct server_process *s, const char *norn, int out)
 {
-    char data[300];
     char listen_on[64];
-    const char *words[16] = {norn, "server", "--data", data, "--listen", listen_on};
+    const char *words[16] = {norn, "server", "--data", s->directory, "--listen", listen_on};
     size_t n = 6;
 
-    (void)snprintf(data, sizeof data, "%s/data", s->directory);
     (void)snprintf(listen_on, sizeof listen_on, "127.0.0.1:%u", (unsigned)s->port);
     words[n++] = "--log-level";
     words[n++] = "error";
@@ -63,7 +61,7 @@ void server_process_start(struct server_process *s)
 
     if (norn == NULL) test_skip("NORN does not say where the program is");
     if (s->directory[0] == '\0')
-        (void)snprintf(s->directory, sizeof s->directory, "%s", test_directory());
+        (void)snprintf(s->directory, sizeof s->directory, "%s/data", test_directory());
     EXPECT(s->pid == 0);
     EXPECT(pipe(ends) == 0);
     for (int n = 0; n < 2; n++) (void)fcntl(ends[n], F_SETFD, FD_CLOEXEC);

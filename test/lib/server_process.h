@@ -12,12 +12,12 @@
 struct server_process {
     pid_t pid; /* 0 = does not run */
     uint16_t port;
-    char directory[256];
+    char directory[300]; /* its data; empty = in the test's directory */
     char address[64];
     const char *more[4]; /* flags, NULL at the end */
 };
 
-/* In the test's directory; waits until it is ready. Skips the test when $NORN is not set. */
+/* Waits until it is ready. Skips the test when $NORN is not set. */
 void server_process_start(struct server_process *s);
 /* SIGKILL, and waits for its end. */
 void server_process_kill(struct server_process *s);

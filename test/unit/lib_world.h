@@ -62,6 +62,7 @@ static inline void world_open_engine(struct world *w)
     struct norn_client_options client = NORN_CLIENT_OPTIONS;
     engine.directory = w->directory;
     if (getenv("NORN") != NULL) {
+        snprintf(w->server.directory, sizeof w->server.directory, "%s", w->directory);
         server_process_start(&w->server);
         client.address = w->server.address;
     } else {
