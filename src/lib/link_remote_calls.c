@@ -57,6 +57,14 @@ static enum status call_finish(struct remote *r, struct remote_call *call)
     return status;
 }
 
+/* The request was good: what cannot be read is the answer. */
+static enum status unreadable(struct remote_call *call, enum status status)
+{
+    if (status != E_INVALID) return status;
+    (void)snprintf(call->why, LINK_WHY_SIZE, "the server's answer cannot be read");
+    return E_IO;
+}
+
 /* ---- start ---- */
 
 /* "0123abcd-..." with 36 characters and a final NUL: some servers want the form of a GUID. */
@@ -150,11 +158,11 @@ static enum status give_one(struct remote_call *call, read_fn *read, link_view_f
         if (f.number == 1) exists = pb_bool(&f);
         if (f.number == 2) state = f.bytes;
     }
-    if (r.failed) return E_INVALID;
+    if (r.failed) return unreadable(call, E_INVALID);
     if (!exists) return E_NOT_FOUND;
     if (fn == NULL) return OK;
     arena_init(&arena, &call->mem, 512);
-    enum status status = read(state, &arena, &view);
+    enum status status = unreadable(call, read(state, &arena, &view));
     if (status == OK) status = fn(user, &view);
     arena_release(&arena);
     return status;
@@ -278,7 +286,10 @@ enum status remote_history(struct link *link, struct bytes id, link_events_fn *f
     call.is_repeatable = true;
     enum status status = call_ask(remote_of(link), &call);
     arena_init(&arena, &call.mem, 512);
-    if (status == OK) status = remote_pack(buffer_view(&call.answer), 1, NULL, &arena, &events);
+    if (status == OK) {
+        status = remote_pack(buffer_view(&call.answer), 1, NULL, &arena, &events);
+        status = unreadable(&call, status);
+    }
     if (status == OK && events.len > 0) status = fn(user, events);
     arena_release(&arena);
     call_release(&call);
@@ -350,14 +361,14 @@ static enum status give_page(struct remote_call *call, const struct request_quer
 
     arena_init(&arena, &call->mem, 512);
     while (status == OK && pb_next(&r, &f)) {
-        if (f.number == 2 && !pb_get_string_value(&f, &token)) status = E_INVALID;
+        if (f.number == 2 && !pb_get_string_value(&f, &token)) status = unreadable(call, E_INVALID);
         if (f.number != 1) continue;
         arena_reset(&arena);
-        status = read(f.bytes, &arena, &view);
+        status = unreadable(call, read(f.bytes, &arena, &view));
         if (status == OK && matches(q, &view)) status = fn(user, &view);
     }
     arena_release(&arena);
-    if (status == OK && r.failed) status = E_INVALID;
+    if (status == OK && r.failed) status = unreadable(call, E_INVALID);
     if (status != OK) return status;
     buffer_clear(cursor);
     buffer_append_bytes(cursor, token);

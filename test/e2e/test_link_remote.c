@@ -13,9 +13,12 @@
 #include "test/lib/server_process.h"
 #include "test/lib/test.h"
 
+#include <arpa/inet.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -766,6 +769,256 @@ TEST(a_port_is_left_without_a_server)
     int64_t began_ns = clock_mono_ns();
     world_end();
     EXPECT(clock_mono_ns() - began_ns < 8 * NS_PER_S);
+}
+
+/* ---- when only the connection goes ---- */
+
+/* Between link and server; for one connection after the other. */
+struct proxy {
+    int listener;
+    uint16_t to;
+    char address[64];
+    pthread_t thread;
+    atomic_bool is_cut;  /* whatever is open is closed, and nothing is let in */
+    atomic_bool is_deaf; /* what the server says gets lost */
+    atomic_bool is_over;
+    atomic_uint accepted_n;
+};
+
+static int connect_to(uint16_t port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (connect(fd, (struct sockaddr *)&address, sizeof address) != 0) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+/* False: one of them is at its end. */
+static bool carry(int from, int to, bool is_lost)
+{
+    uint8_t bytes[65536];
+    ssize_t size = recv(from, bytes, sizeof bytes, 0);
+
+    for (ssize_t at = 0; at < size && !is_lost;) {
+        ssize_t sent = send(to, bytes + at, (size_t)(size - at), MSG_NOSIGNAL);
+        if (sent <= 0) return false;
+        at += sent;
+    }
+    return size > 0;
+}
+
+static void serve_one(struct proxy *p, int near)
+{
+    int far = connect_to(p->to);
+    struct pollfd polls[] = {{.fd = near, .events = POLLIN}, {.fd = far, .events = POLLIN}};
+    bool is_open = far >= 0;
+
+    while (is_open && !atomic_load(&p->is_cut) && !atomic_load(&p->is_over)) {
+        (void)poll(polls, 2, 10);
+        if (polls[0].revents != 0) is_open = carry(near, far, false);
+        if (is_open && polls[1].revents != 0) is_open = carry(far, near, atomic_load(&p->is_deaf));
+    }
+    if (far >= 0) close(far);
+}
+
+static void *proxy_run(void *user)
+{
+    struct proxy *p = user;
+    struct pollfd poller = {.fd = p->listener, .events = POLLIN};
+
+    while (!atomic_load(&p->is_over)) {
+        if (poll(&poller, 1, 10) != 1) continue;
+        int near = accept(p->listener, NULL, NULL);
+        if (!atomic_load(&p->is_cut)) {
+            (void)atomic_fetch_add(&p->accepted_n, 1);
+            serve_one(p, near);
+        }
+        close(near);
+    }
+    return NULL;
+}
+
+static void proxy_open(struct proxy *p, uint16_t to)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    socklen_t size = sizeof address;
+
+    *p = (struct proxy){.to = to, .listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT(bind(p->listener, (struct sockaddr *)&address, sizeof address) == 0);
+    EXPECT(listen(p->listener, 16) == 0);
+    EXPECT(getsockname(p->listener, (struct sockaddr *)&address, &size) == 0);
+    (void)snprintf(p->address, sizeof p->address, "127.0.0.1:%u", ntohs(address.sin_port));
+    EXPECT(pthread_create(&p->thread, NULL, proxy_run, p) == 0);
+}
+
+static void proxy_close(struct proxy *p)
+{
+    atomic_store(&p->is_over, true);
+    EXPECT(pthread_join(p->thread, NULL) == 0);
+    close(p->listener);
+}
+
+/* Cuts it; the caller mends it. */
+static void proxy_cut(struct proxy *p)
+{
+    atomic_store(&p->is_cut, true);
+    usleep(100000);
+}
+
+static void proxy_mend(struct proxy *p)
+{
+    atomic_store(&p->is_deaf, false);
+    atomic_store(&p->is_cut, false);
+}
+
+static struct proxy proxy;
+static struct link *direct; /* to the same server, without the proxy */
+
+/* Lost work is offered again only after a while: what comes before was not lost. */
+#define GRACE_NS (4 * NS_PER_S)
+static void proxied_begin(void)
+{
+    server_process_kill(&world.server);
+    world = (struct world){.server = {.more = {"--work-grace", "4s"}}};
+    server_process_start(&world.server);
+    proxy_open(&proxy, world.server.port);
+    EXPECT_STATUS(OK, link_remote_open(proxy.address, BYTES_NONE, &world.link));
+    EXPECT_STATUS(OK, link_remote_open(world.server.address, BYTES_NONE, &direct));
+    hand_attach(&world.hand, world.link, 4, 4);
+}
+
+static void proxied_end(void)
+{
+    link_close(direct);
+    world_end();
+    proxy_close(&proxy);
+}
+
+/* An answer that could not be sent is sent later, by the next connection: nobody does it twice. */
+TEST(an_answer_is_repeated_until_it_is_taken)
+{
+    struct hand *hand = &world.hand;
+
+    proxied_begin();
+    start_flow(direct, "a");
+    struct link_work *work = hand_take(hand, WORK_TURN);
+    proxy_cut(&proxy);
+    answer_one(hand, work, task_action(1, "1"));
+    usleep(200000);
+    proxy_mend(&proxy);
+    work = hand_take_within(hand, GRACE_NS / 2);
+    EXPECT(work != NULL);
+    EXPECT_EQ(WORK_TASK, work->kind);
+    /* this answer reaches the server, but what the server says to it is lost; that it comes again
+     * does no harm */
+    atomic_store(&proxy.is_deaf, true);
+    work->result = SOME("1");
+    answer(hand, work);
+    usleep(200000);
+    proxy_cut(&proxy);
+    proxy_mend(&proxy);
+    work = hand_take(hand, WORK_TURN);
+    EXPECT_EQ(1, count(work->fresh, EVENT_TASK_COMPLETED));
+    answer_one(hand, work, complete_action(2, "1"));
+    expect_output(direct, "a", "1");
+    proxied_end();
+}
+
+struct starter {
+    pthread_t thread;
+    struct link *link;
+    enum status status;
+    bool is_raise;
+    char id[LINK_ID_SIZE];
+    char why[LINK_WHY_SIZE];
+};
+
+static void *start_one(void *user)
+{
+    struct starter *s = user;
+    struct link_start start = {.name = TEXT("nobody")};
+
+    s->status = s->is_raise ? link_raise(s->link, TEXT("a"), TEXT("e"), MAYBE_NONE, s->why)
+                            : link_start(s->link, &start, s->id, s->why);
+    return NULL;
+}
+
+/* The call reaches the server, its answer does not come back. */
+static void ask_into_the_void(struct starter *s)
+{
+    EXPECT_STATUS(E_NOT_FOUND, link_get(world.link, TEXT("none"), 0, NULL, NULL, why));
+    atomic_store(&proxy.is_deaf, true);
+    s->link = world.link;
+    EXPECT(pthread_create(&s->thread, NULL, start_one, s) == 0);
+    usleep(300000);
+    proxy_cut(&proxy);
+    proxy_mend(&proxy);
+    EXPECT(pthread_join(s->thread, NULL) == 0);
+}
+
+/* A start under an id of our own is asked again, and found to be done; there is one instance. */
+TEST(a_start_is_repeated_and_done_once)
+{
+    struct starter starter = {0};
+    struct seen seen = {0};
+    struct mem mem;
+    struct buffer cursor;
+    struct request_query query = {.limit = 10, .to_ms = INT64_MAX};
+
+    proxied_begin();
+    ask_into_the_void(&starter);
+    EXPECT_STATUS(OK, starter.status);
+    mem_init(&mem, SIZE_MAX);
+    buffer_init(&cursor, &mem);
+    EXPECT_STATUS(OK, link_list(direct, &query, &cursor, on_view, &seen, why));
+    EXPECT_EQ(1, seen.n);
+    EXPECT_TEXT(starter.id, seen.id);
+    buffer_release(&cursor);
+    mem_release(&mem);
+    proxied_end();
+}
+
+/* An event must not come twice because a connection broke: who raised it is told. */
+TEST(an_event_is_not_repeated)
+{
+    struct starter starter = {.is_raise = true};
+    struct hand *hand = &world.hand;
+
+    proxied_begin();
+    start_flow(direct, "a");
+    struct link_work *work = hand_take(hand, WORK_TURN);
+    ask_into_the_void(&starter);
+    EXPECT_STATUS(E_UNAVAILABLE, starter.status);
+    (void)actions_of(work, 0);
+    answer(hand, work);
+    work = hand_take(hand, WORK_TURN);
+    EXPECT_EQ(1, count(work->fresh, EVENT_EVENT_RAISED));
+    answer_one(hand, work, complete_action(1, "1"));
+    proxied_end();
+}
+
+/* A server that lets nobody in is not asked more often than the back-off says. */
+TEST(connecting_again_is_not_hurried)
+{
+    proxied_begin();
+    EXPECT_STATUS(E_NOT_FOUND, link_get(world.link, TEXT("none"), 0, NULL, NULL, why));
+    uint32_t before_n = atomic_load(&proxy.accepted_n);
+    for (int n = 0; n < 20; n++) { /* let in, and thrown out */
+        atomic_store(&proxy.is_cut, true);
+        usleep(50000);
+        atomic_store(&proxy.is_cut, false);
+        usleep(50000);
+    }
+    uint32_t n = atomic_load(&proxy.accepted_n) - before_n;
+    EXPECT(n <= 12);
+    EXPECT_STATUS(E_NOT_FOUND, link_get(world.link, TEXT("none"), 0, NULL, NULL, why));
+    proxied_end();
 }
 
 /* Without memory a call answers so, and work is not lost: the nth failure, for every n. */
