@@ -180,7 +180,10 @@ static void answer_done(struct errand *errand)
         if (lease != NULL) lease_end(s, lease);
     } else {
         chunks_return(s, lease, chunks);
-        if (lease != NULL) lease->is_complete = lease->is_claimed = false;
+        if (lease != NULL) {
+            lease->is_complete = lease->is_claimed = false;
+            lease_orphan(s, lease);
+        }
     }
     errand_answer(errand);
 }
@@ -209,6 +212,8 @@ static void refuse(struct service *s, struct errand *errand, const struct answer
 
     errand_free(errand);
     if (status == E_NOMEM) {
+        bool is_answered = a->lease != NULL && (a->lease->is_complete || a->lease->is_claimed);
+        if (a->lease != NULL && !is_answered) lease_orphan(s, a->lease);
         call_fail_busy(s, call);
         return;
     }

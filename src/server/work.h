@@ -74,6 +74,9 @@ bool work_give_back(struct service *s, const struct work_ref *ref, enum give_bac
  * soon. */
 void lease_give_back(struct service *s, struct lease *lease, enum give_back how,
                      const char *reason);
+/* Its answer was refused: the worker may send it again, but most only log that. So the work is
+ * given back after the grace delay, as that of a lost stream. */
+void lease_orphan(struct service *s, struct lease *lease);
 /* Posts it, or keeps it in workers.untaken. */
 void work_post(struct service *s, struct errand *errand);
 /* The engine could not do it now: it is posted again at a later tick. */

@@ -815,10 +815,11 @@ static enum status report_running(void *user, const struct instance_view *view)
     bool is_hot = n->is_up &&
                   core_why(host_core(n->host, partition_of(view->key, n->w->options.partitions_n)),
                            view->key, &why);
-    sim_say(n->w, SIM_LOG_NONE, n->name, "%.*s %s %s, %u events, %u unread: %.*s",
+    sim_say(n->w, SIM_LOG_NONE, n->name, "%.*s %s %s, %u events, %u unread, locked by '%.*s': %.*s",
             (int)view->key.len, (const char *)view->key.ptr,
             orchestration_status_name(view->status), is_hot ? "in memory" : "not in memory",
-            view->history_n, view->inbox_n, (int)why.len,
+            view->history_n, view->inbox_n, (int)view->locked_by.len,
+            view->locked_by.len == 0 ? "" : (const char *)view->locked_by.ptr, (int)why.len,
             why.len == 0 ? "" : (const char *)why.ptr);
     buffer_release(&why);
     return OK;

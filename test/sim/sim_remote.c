@@ -478,7 +478,9 @@ static void on_answered(void *user, struct client_call *call, enum grpc_code cod
     (void)call;
     job->call = NULL;
     job_say(job, "is answered", (int)code);
-    if (code == GRPC_INVALID_ARGUMENT || code == GRPC_UNIMPLEMENTED || code == GRPC_INTERNAL) {
+    bool can_read = w->options.fault_rate[FAULT_KIND_ARCHIVE_READ_FAIL] == 0;
+    if (code == GRPC_INVALID_ARGUMENT || code == GRPC_UNIMPLEMENTED ||
+        (code == GRPC_INTERNAL && can_read)) {
         sim_fail(w, "W4 answer", "an answer for %.*s is refused with %d: %s", (int)job->key.len,
                  (const char *)job->key.ptr, (int)code, text);
     }
@@ -486,7 +488,7 @@ static void on_answered(void *user, struct client_call *call, enum grpc_code cod
     if (job->phase == JOB_SENDING_AGAIN) {
         job_free(job);
     } else if (!is_over) {
-        /* UNAVAILABLE, its deadline: nobody knows whether it was taken */
+        /* nobody knows whether it was taken, or it could not be taken now */
         if (r->has_tokens)
             job_later(job);
         else
@@ -522,8 +524,9 @@ static void on_history(void *user, struct client_call *call, enum grpc_code code
     job->call = NULL;
     job->phase = JOB_WORKING;
     if (code != GRPC_OK) {
-        /* its execution may have ended: then nobody waits for an answer */
-        bool is_gone = code == GRPC_NOT_FOUND || code == GRPC_ABORTED;
+        /* its execution has ended, or somebody else has the turn: nobody waits for an answer */
+        bool is_gone =
+            code == GRPC_NOT_FOUND || code == GRPC_ABORTED || code == GRPC_FAILED_PRECONDITION;
         job->is_abandoning = is_gone;
         job_later(job);
         return;

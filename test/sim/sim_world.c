@@ -74,7 +74,7 @@ static void draw_wire(struct sim_options *o, bool is_calm)
 
     rng_init(&rng, o->seed ^ UINT64_C(0x77697265));
     o->wire_share = (uint32_t)PICK(&rng, 0, 500, 500, 1000);
-    o->piece_size_max = (uint64_t)PICK(&rng, 20, 200, 1500, 65536);
+    o->piece_size_max = (uint64_t)PICK(&rng, 50, 300, 1500, 65536);
     o->grace_ms = PICK(&rng, 100, 1000, 5000);
     o->queue_size = (uint64_t)PICK(&rng, 4 << 10, 32 << 10, 256 << 10);
     o->history_size_max = (uint64_t)PICK(&rng, 100, 1000, 1 << 20);

@@ -173,9 +173,9 @@ struct world {
     struct node *nodes[SHARDS_MAX];
     struct list calls;    /* on their way, see sim_network.h */
     struct node *running; /* whose host takes a turn right now, or NULL */
-    struct front *front; /* NULL: everybody posts to the hosts */
-    struct list links;   /* connections, see sim_link.h */
-    bool has_nameless;   /* some gRPC workers echo no tokens */
+    struct front *front;  /* NULL: everybody posts to the hosts */
+    struct list links;    /* connections, see sim_link.h */
+    bool has_nameless;    /* some gRPC workers echo no tokens */
     struct fleet *fleet;
     struct crowd *crowd;
     struct nemesis *nemesis;

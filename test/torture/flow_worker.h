@@ -36,7 +36,8 @@ struct flow_worker {
 void flow_worker_open(struct flow_worker *w, struct client_sockets *sockets, struct rng *rng,
                       const struct flow_manner *manner);
 void flow_worker_close(struct flow_worker *w);
-/* Connects when it is not connected, answers what is due. address: NULL = there is no server now. */
+/* Connects when it is not connected, answers what is due. address: NULL = there is no server now.
+ */
 void flow_worker_tick(struct flow_worker *w, const char *address);
 
 #endif

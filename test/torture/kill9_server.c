@@ -37,7 +37,7 @@ static const char *const flags[] = {
 static const struct flow_manner manners[] = {
     {0},                                                   /* at once */
     {.limit = 4, .delay_ms_max = 20},                      /* takes little at a time */
-    {.is_tokenless = true},                                /* an older SDK */
+    {.is_tokenless = true, .delay_ms_max = 10},            /* an older SDK */
     {.crash_per_mille = 50, .delay_ms_max = 30},           /* dies with work in hand */
     {.delay_ms_max = 900, .keeps_work = true, .limit = 6}, /* slow: answers the next life, too */
 };
@@ -49,13 +49,15 @@ static uint64_t number_of(const char *name, uint64_t otherwise)
     return text == NULL ? otherwise : strtoull(text, NULL, 10);
 }
 
-/* Mostly kill -9 while it works; sometimes while it starts, sometimes in order. */
+/* Mostly kill -9, most of these right after it has acknowledged something; sometimes in order. */
 static void end_life(struct load *l)
 {
-    if (rng_chance(&l->rng, 170))
+    if (rng_chance(&l->rng, 170)) {
         real_server_stop(&l->server, STOP_MS);
-    else
+    } else {
+        if (rng_chance(&l->rng, 600)) load_run_to_answer(l, 200);
         real_server_kill(&l->server);
+    }
     load_lose(l);
 }
 

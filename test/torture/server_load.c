@@ -101,6 +101,20 @@ void load_add_worker(struct load *l, const struct flow_manner *manner)
     flow_worker_open(&l->workers[l->workers_n++], l->sockets, &l->rng, manner);
 }
 
+/* What there is to look at after a failure. */
+static void show_trouble(const struct load *l)
+{
+    char command[2 * PATH_MAX + 32];
+    const char *keep = getenv("TORTURE_KEEP");
+    int data_len = (int)strlen(l->server.log_path) - 4; /* without ".log" */
+
+    real_server_show_log(&l->server);
+    if (keep == NULL || data_len <= 0) return;
+    (void)snprintf(command, sizeof command, "cp -r '%.*s' '%s'", data_len, l->server.log_path,
+                   keep);
+    if (system(command) != 0) printf("# the data could not be kept in %s\n", keep);
+}
+
 void load_check(struct load *l)
 {
     real_server_expect_alive(&l->server);
@@ -108,7 +122,7 @@ void load_check(struct load *l)
         if (l->workers[n].odd[0] != '\0') ledger_wrong(l, "worker %u: %s", n, l->workers[n].odd);
     }
     if (l->wrong[0] == '\0') return;
-    real_server_show_log(&l->server);
+    show_trouble(l);
     test_fail(__FILE__, __LINE__, "%s", l->wrong);
 }
 
@@ -370,7 +384,7 @@ static void start_one(struct load *l)
     l->has_blobs = l->has_blobs || l->blob_size > 0;
     (void)snprintf(a->id, sizeof a->id, "t-%llu", (unsigned long long)(l->accounts_n - 1));
     a->flow = (enum flow)rng_below(&l->rng, FLOWS_N);
-    a->n = (uint32_t)rng_between(&l->rng, 1, 5);
+    a->n = (uint32_t)rng_between(&l->rng, 1, a->flow == FLOW_fan ? 14 : 5);
     if (a->flow == FLOW_keeper) {
         struct signal_sent *s = ledger_add_signal(l);
         s->account = a;
@@ -477,6 +491,22 @@ void load_run(struct load *l, int64_t ms, bool is_quiet)
     }
 }
 
+static uint64_t acknowledged_n(const struct load *l)
+{
+    return l->acknowledged.starts + l->acknowledged.events + l->acknowledged.signals +
+           l->acknowledged.ends + l->acknowledged.purges;
+}
+
+void load_run_to_answer(struct load *l, int64_t ms)
+{
+    int64_t end_ns = clock_mono_ns() + ms * NS_PER_MS;
+    uint64_t before = acknowledged_n(l);
+
+    for (unsigned n = 0; n < 12; n++) start_one(l);
+    while (acknowledged_n(l) == before && clock_mono_ns() < end_ns)
+        client_sockets_turn(l->sockets, 1);
+}
+
 void load_lose(struct load *l)
 {
     int64_t end_ns = clock_mono_ns() + 5000 * NS_PER_MS;
@@ -568,7 +598,7 @@ static void heal_instances(struct load *l)
         for (size_t i = 0; i < l->accounts_n; i++) {
             if (!settle(l, l->accounts[i])) show_stuck(l, l->accounts[i]);
         }
-        real_server_show_log(&l->server);
+        show_trouble(l);
         test_fail(__FILE__, __LINE__, "%zu are stuck", left);
     }
 }

@@ -86,6 +86,9 @@ void load_add_worker(struct load *l, const struct flow_manner *manner);
 
 /* Runs clients and workers for so long. is_quiet: no new instances and signals. */
 void load_run(struct load *l, int64_t ms, bool is_quiet);
+/* Runs clients until a change is acknowledged, at most so long: a moment at which the server has
+ * just promised something. */
+void load_run_to_answer(struct load *l, int64_t ms);
 /* The server is gone: what was under way will not be answered any more. */
 void load_lose(struct load *l);
 /* With a healthy server: until everything has ended and every rule was checked. Then removes most

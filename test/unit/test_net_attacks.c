@@ -883,7 +883,6 @@ TEST(unfinished_bodies_of_all_connections)
     struct conn *other = NULL;
     EXPECT_STATUS(OK, conn_new(&options, w.now_ns, &w.conn));
     EXPECT_STATUS(OK, conn_new(&options, w.now_ns, &other));
-    w.limits.unfinished_size_total = 256 * 1024;
     put_greeting(&w.in);
     put_settings_ack(&w.in);
     say_unfinished(1, 240 * 1024);
@@ -891,9 +890,16 @@ TEST(unfinished_bodies_of_all_connections)
 
     /* HTTP/1.1 counts and is counted. */
     static const uint8_t zeros[100 * 1024];
-    EXPECT_STATUS(OK, conn_feed(other, w.now_ns,
-                                BYTES_LITERAL("PUT / HTTP/1.1\r\nHost: x\r\n"
-                                              "Content-Length: 200000\r\n\r\n")));
+    const struct bytes head =
+        BYTES_LITERAL("PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 200000\r\n\r\n");
+    EXPECT_STATUS(OK, conn_feed(other, w.now_ns, head));
+    EXPECT_STATUS(OK, conn_feed(other, w.now_ns, bytes_make(zeros, sizeof zeros)));
+    EXPECT_EQ(240 * 1024 + head.len + sizeof zeros, all);
+    conn_free(other, w.now_ns);
+    EXPECT_EQ(240 * 1024, all);
+    w.limits.unfinished_size_total = 240 * 1024 - 1;
+    EXPECT_STATUS(OK, conn_new(&options, w.now_ns, &other));
+    EXPECT_STATUS(OK, conn_feed(other, w.now_ns, head));
     EXPECT_STATUS(E_CLOSED, conn_feed(other, w.now_ns, bytes_make(zeros, sizeof zeros)));
     EXPECT_EQ(1, w.counters.requests_too_large);
     conn_free(other, w.now_ns);

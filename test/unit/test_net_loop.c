@@ -31,9 +31,10 @@ static struct {
     atomic_uint commands; /* what the bell shall do */
     atomic_uint bells_n;
     /* What the end of a turn has seen: */
-    uint64_t page_bytes_out; /* when the last page was asked for, and at the end of that turn */
-    uint64_t turned_bytes_out;
-    bool is_page_new;
+    /* when the last page was asked for, and at the end of that turn */
+    _Atomic uint64_t page_bytes_out;
+    _Atomic uint64_t turned_bytes_out;
+    atomic_bool is_page_new;
     bool is_lazy; /* the stream sends nothing more when it is writable */
     atomic_uint writable_n;
     atomic_uint writable_turned_n;
@@ -365,8 +366,7 @@ TEST(who_still_sends_is_not_reset)
     init();
     start(10);
     int fd = dial();
-    send_all(fd,
-             BYTES_LITERAL("PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999\r\n\r\n"));
+    send_all(fd, BYTES_LITERAL("PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999\r\n\r\n"));
     while ((more = recv(fd, text + n, sizeof text - n, 0)) > 0) n += (size_t)more;
     EXPECT_EQ(0, more); /* the end, not an error */
     for (int i = 0; i < 3; i++) {

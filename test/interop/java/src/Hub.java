@@ -4,6 +4,7 @@ import com.microsoft.durabletask.DurableTaskClient;
 import com.microsoft.durabletask.DurableTaskGrpcClientBuilder;
 import com.microsoft.durabletask.DurableTaskGrpcWorker;
 import com.microsoft.durabletask.DurableTaskGrpcWorkerBuilder;
+import com.microsoft.durabletask.FailureDetails;
 import com.microsoft.durabletask.NewOrchestrationInstanceOptions;
 import com.microsoft.durabletask.OrchestrationMetadata;
 import com.microsoft.durabletask.OrchestrationRuntimeStatus;
@@ -57,9 +58,14 @@ final class Hub implements AutoCloseable {
     <T> T output(String id, Class<T> kind) throws Exception {
         OrchestrationMetadata state = await(id);
         if (state.getRuntimeStatus() != OrchestrationRuntimeStatus.COMPLETED) {
-            throw new AssertionError(state + ": " + (state.getFailureDetails() == null ? "" : state.getFailureDetails().getErrorMessage()));
+            throw new AssertionError(state + ": " + failure(state));
         }
         return state.readOutputAs(kind);
+    }
+
+    private static String failure(OrchestrationMetadata state) {
+        FailureDetails details = state.getFailureDetails();
+        return details == null ? "no failure" : details.getErrorMessage();
     }
 
     <T> T run(String name, Object input, Class<T> kind) throws Exception {
