@@ -67,6 +67,15 @@ static enum status unreadable(struct remote_call *call, enum status status)
 
 /* ---- start ---- */
 
+/* 32 hex digits, as the engine in this process makes them. */
+static void make_id(char *id)
+{
+    uint8_t random[16];
+
+    random_fill(random, sizeof random);
+    for (size_t n = 0; n < sizeof random; n++) (void)snprintf(id + 2 * n, 3, "%02x", random[n]);
+}
+
 /* "0123abcd-..." with 36 characters and a final NUL: some servers want the form of a GUID. */
 static void make_guid(char guid[37])
 {
@@ -123,7 +132,7 @@ enum status remote_start(struct link *link, const struct link_start *start, char
 
     if (start->reuse == REUSE_REPLACE || start->reuse == REUSE_TERMINATE) return E_UNSUPPORTED;
     if (is_made) {
-        make_guid(made);
+        make_id(made);
     } else {
         memcpy(made, start->id.ptr, start->id.len);
         made[start->id.len] = '\0';
