@@ -340,8 +340,8 @@ static void hush(struct remote *r)
 {
     uint64_t n;
 
-    /* Whoever has set is_rung may write only later: then this reads nothing, and the next turn does.
-     * So it is not left out when is_rung is false. */
+    /* Whoever has set is_rung may write only later: then this reads nothing, and the next turn
+     * does. So it is not left out when is_rung is false. */
     (void)!read(r->bell, &n, sizeof n);
     atomic_store(&r->is_rung, false); /* what is put into a queue from now on rings again */
 }
