@@ -39,7 +39,8 @@ struct client_sockets {
     uint32_t connections_n;
     uint32_t connections_n_max;
     int64_t now_ns;
-    struct pollfd *polls; /* connections_n_max, in the order of the list */
+    int watched_fd;
+    struct pollfd *polls; /* connections_n_max in the order of the list, and the watched one */
     uint8_t *read_buffer;
 };
 
@@ -52,8 +53,9 @@ enum status client_sockets_open(struct mem *mem, uint32_t connections_n_max,
     s->mem = mem;
     s->connections_n_max = connections_n_max;
     s->now_ns = clock_mono_ns();
+    s->watched_fd = -1;
     list_init(&s->connections);
-    s->polls = mem_take(mem, connections_n_max * sizeof *s->polls);
+    s->polls = mem_take(mem, ((size_t)connections_n_max + 1) * sizeof *s->polls);
     s->read_buffer = mem_take(mem, READ_SIZE);
     if (s->polls == NULL || s->read_buffer == NULL) {
         client_sockets_close(s);
@@ -86,7 +88,7 @@ void client_sockets_close(struct client_sockets *s)
     for (struct list *n = list_first(&s->connections); n != NULL; n = list_first(&s->connections)) {
         close_connection(s, connection_at(n));
     }
-    mem_give(s->mem, s->polls, s->connections_n_max * sizeof *s->polls);
+    mem_give(s->mem, s->polls, ((size_t)s->connections_n_max + 1) * sizeof *s->polls);
     mem_give(s->mem, s->read_buffer, READ_SIZE);
     mem_give(s->mem, s, sizeof *s);
 }
@@ -213,6 +215,8 @@ void client_sockets_disconnect(struct client_sockets *s, struct client *client)
     unreachable("a client of another loop");
 }
 
+void client_sockets_watch(struct client_sockets *s, int fd) { s->watched_fd = fd; }
+
 /* ---- a turn ---- */
 
 static void lose(struct connection *connection, const char *text)
@@ -295,6 +299,7 @@ void client_sockets_turn(struct client_sockets *s, int64_t timeout_ms)
         };
         if (connection->fd >= 0 && connection->due_ns < due_ns) due_ns = connection->due_ns;
     }
+    s->polls[polls_n++] = (struct pollfd){.fd = s->watched_fd, .events = POLLIN};
     int64_t wait_ms = due_ns <= s->now_ns ? 0 : (due_ns - s->now_ns + NS_PER_MS - 1) / NS_PER_MS;
     if (wait_ms > INT32_MAX) wait_ms = INT32_MAX;
     int ready = poll(s->polls, polls_n, (int)wait_ms);

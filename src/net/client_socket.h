@@ -33,6 +33,9 @@ enum status client_sockets_connect(struct client_sockets *s, const struct client
 /* Closes the socket and frees the client: calls end with CANCELLED. */
 void client_sockets_disconnect(struct client_sockets *s, struct client *client);
 
+/* A turn also ends when there is something to read from this one, the caller's own: an eventfd by
+ * which other threads ring. Emptied by the caller. -1 = none. */
+void client_sockets_watch(struct client_sockets *s, int fd);
 /* Sends what waits, receives what has come, runs deadlines: waits up to timeout_ms (0 = not at all)
  * for something to come. A deadline may end the wait. */
 void client_sockets_turn(struct client_sockets *s, int64_t timeout_ms);

@@ -33,7 +33,8 @@ static struct bytes execution_text(const struct work_ref *ref, char text[EXECUTI
 
 /* OrchestratorRequest: 1 instanceId, 2 executionId, 3 pastEvents, 4 newEvents, 5 entityParameters,
  * 6 requiresHistoryStreaming, 8 orchestrationTraceContext */
-static void put_turn(struct buffer *b, const struct effect_work *work, bool is_streamed)
+static void put_turn(struct buffer *b, const struct effect_work *work, bool is_streamed,
+                     bool is_own)
 {
     char execution[EXECUTION_TEXT_SIZE];
     size_t past_size = is_streamed ? 0 : work->past.len;
@@ -46,6 +47,7 @@ static void put_turn(struct buffer *b, const struct effect_work *work, bool is_s
     pb_put_bytes(b, 5, bytes_make(entity_parameters, sizeof entity_parameters));
     if (is_streamed) pb_put_varint(b, 6, 1);
     if (work->trace.has) pb_put_bytes(b, 8, work->trace.value);
+    if (is_own) pb_put_plain_varint(b, 1000, work->history_n);
     pb_end(b, mark);
 }
 
@@ -53,7 +55,7 @@ static void put_turn(struct buffer *b, const struct effect_work *work, bool is_s
  * 6 parentTraceContext, 7 tags. TaskScheduled has the same first three fields, then
  * 4 parentTraceContext, 5 tags. The version is the one that was asked for, not the effective one by
  * which the worker was chosen. */
-static void put_task(struct buffer *b, const struct effect_work *work)
+static void put_task(struct buffer *b, const struct effect_work *work, bool is_own)
 {
     struct event_head head;
     char execution[EXECUTION_TEXT_SIZE];
@@ -75,6 +77,10 @@ static void put_task(struct buffer *b, const struct effect_work *work)
     while (pb_next(&r, &f)) {
         if (f.number == 4 || f.number == 5) pb_put_bytes(b, f.number + 2, f.bytes);
     }
+    if (is_own) {
+        pb_put_plain_varint(b, 1000, work->ref.attempt);
+        pb_put_plain_varint(b, 1001, (uint64_t)work->complete_by_ms);
+    }
     pb_end(b, mark);
 }
 
@@ -91,11 +97,12 @@ static void put_entity(struct buffer *b, const struct effect_work *work)
     pb_end(b, mark);
 }
 
-static void put_work(struct buffer *b, const struct effect_work *work, bool is_streamed)
+static void put_work(struct buffer *b, const struct effect_work *work, bool is_streamed,
+                     bool is_own)
 {
     switch (work->ref.kind) {
-    case WORK_TURN: put_turn(b, work, is_streamed); return;
-    case WORK_TASK: put_task(b, work); return;
+    case WORK_TURN: put_turn(b, work, is_streamed, is_own); return;
+    case WORK_TASK: put_task(b, work, is_own); return;
     case WORK_ENTITY: put_entity(b, work); return;
     }
     unreachable("no such kind of work");
@@ -140,7 +147,7 @@ struct parcel *work_item_pack(const struct work_recipe *recipe, struct worker *w
 
     struct buffer *b = &parcel->message;
     (void)buffer_reserve(b, (size_t)size);
-    put_work(b, work, parcel->is_streamed);
+    put_work(b, work, parcel->is_streamed, recipe->is_own);
     put_token(b, recipe, &work->ref);
     if (b->failed || b->len <= recipe->message_size_max) return parcel;
     parcel->size_full = b->len;

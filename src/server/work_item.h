@@ -14,6 +14,7 @@ struct work_recipe {
     size_t message_size_max;
     size_t history_size_max;
     bool can_stream;   /* the worker can ask for past events (StreamInstanceHistory) */
+    bool is_own;       /* and reads our own fields: see durable_task.proto */
     struct desk *desk; /* where parcels are used again; NULL = nowhere */
 };
 

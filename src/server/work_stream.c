@@ -387,6 +387,7 @@ static void stream_wish(struct work_stream *stream, struct bytes hub, const stru
     uint32_t most = stream->service->options.in_flight_n_max;
 
     stream->recipe.can_stream = wish->can_stream;
+    stream->recipe.is_own = wish->is_own;
     for (size_t kind = 0; kind < WORK_KINDS_N; kind++) {
         uint32_t limit = wish->limit[kind];
         stream->limit[kind] = limit == 0 || limit > most ? most : limit;

@@ -10,6 +10,7 @@
 #include "wire/pb.h"
 
 #define CAPABILITY_HISTORY_STREAMING 1u
+#define CAPABILITY_NORN 1000u
 
 _Static_assert(WORK_TURN == 0, "field 1");
 _Static_assert(WORK_TASK == 1, "field 2");
@@ -100,16 +101,20 @@ static enum status filters_read(struct bytes message, struct arena *arena, struc
     return OK;
 }
 
+static void capability_read(uint64_t value, struct work_wish *wish)
+{
+    if (value == CAPABILITY_HISTORY_STREAMING) wish->can_stream = true;
+    if (value == CAPABILITY_NORN) wish->is_own = true;
+}
+
 static void capabilities_read(const struct pb_field *field, struct work_wish *wish)
 {
     struct pb_reader r = pb_reader_make(field->bytes);
     uint64_t value = field->value;
 
-    if (field->wire == PB_VARINT && value == CAPABILITY_HISTORY_STREAMING) wish->can_stream = true;
+    if (field->wire == PB_VARINT) capability_read(value, wish);
     if (field->wire != PB_LEN) return;
-    while (pb_next_packed(&r, &value)) {
-        if (value == CAPABILITY_HISTORY_STREAMING) wish->can_stream = true;
-    }
+    while (pb_next_packed(&r, &value)) capability_read(value, wish);
 }
 
 enum status work_wish_read(struct bytes message, struct arena *arena, struct work_wish *out)

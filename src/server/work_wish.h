@@ -14,6 +14,7 @@
 struct work_wish {
     uint32_t limit[WORK_KINDS_N]; /* pieces at once; 0 = none was given */
     bool can_stream;              /* past events by StreamInstanceHistory */
+    bool is_own;                  /* told more than the protocol has: see durable_task.proto */
     bool has_filters;
     const struct worker_filter *filters[WORK_KINDS_N]; /* in the arena, with all they point to */
     size_t filters_n[WORK_KINDS_N];

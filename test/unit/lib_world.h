@@ -1,23 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * An engine in a fresh directory with a client and a worker, for tests of the library. The worker's
- * lines are kept, so that a test can look for one.
+ * lines are kept, so that a test can look for one. With $NORN in the environment the engine is a
+ * server in a process of its own, and everything has to be the same.
  */
 #ifndef TEST_UNIT_LIB_WORLD_H
 #define TEST_UNIT_LIB_WORLD_H
 
+#include "test/lib/server_process.h"
 #include "test/lib/test.h"
 
 #include <norn.h>
 
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #define WAIT_MS 20000
 
 struct world {
+    struct server_process server;
     norn_engine *engine;
     norn_client *client;
     norn_worker *worker;
@@ -57,8 +61,14 @@ static inline void world_open_engine(struct world *w)
     struct norn_engine_options engine = NORN_ENGINE_OPTIONS;
     struct norn_client_options client = NORN_CLIENT_OPTIONS;
     engine.directory = w->directory;
-    EXPECT_NORN(NORN_OK, norn_engine_open(&engine, &w->engine, NULL));
-    client.engine = w->engine;
+    if (getenv("NORN") != NULL) {
+        snprintf(w->server.directory, sizeof w->server.directory, "%s", w->directory);
+        server_process_start(&w->server);
+        client.address = w->server.address;
+    } else {
+        EXPECT_NORN(NORN_OK, norn_engine_open(&engine, &w->engine, NULL));
+        client.engine = w->engine;
+    }
     EXPECT_NORN(NORN_OK, norn_client_open(&client, &w->client));
 }
 
@@ -95,6 +105,7 @@ static inline void world_close(struct world *w)
     norn_worker_close(w->worker);
     norn_client_close(w->client);
     norn_engine_close(w->engine);
+    server_process_kill(&w->server);
     pthread_mutex_destroy(&w->mutex);
 }
 

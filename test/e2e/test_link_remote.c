@@ -1,0 +1,1066 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The library's link to a server, against a real one: every verb, every kind of work, and what must
+ * survive when the server is killed, stopped or was never there. The worker is a hand that takes
+ * one piece of work at a time, so that a test decides what happens between its arrival and its
+ * answer.
+ */
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/queue.h"
+#include "lib/link.h"
+#include "lib/memory.h"
+#include "test/lib/server_process.h"
+#include "test/lib/test.h"
+
+#include <arpa/inet.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define SOON_NS (20 * NS_PER_S)
+#define TEXT(s) bytes_of_text(s)
+#define SOME(s) maybe_some(TEXT(s))
+
+static char why[LINK_WHY_SIZE];
+
+/* ---- the hand ---- */
+
+struct hand {
+    struct link_worker worker;
+    struct link_port *port;
+    struct queue come;
+    struct list here;
+    struct link_name names[WORK_KINDS_N][2];
+};
+
+static void on_deliver(void *user, struct link_work *work)
+{
+    struct hand *hand = user;
+
+    (void)queue_push(&hand->come, &work->node);
+}
+
+static void on_delivered(void *user) { (void)user; }
+
+/* Orchestrators "flow" and "child", activity "greet", entity "counter". */
+static void hand_attach(struct hand *hand, struct link *link, uint32_t credits,
+                        uint32_t credits_max)
+{
+    static const char *const names[WORK_KINDS_N][2] = {
+        {"flow", "child"}, {"greet", NULL}, {"counter", NULL}};
+
+    *hand = (struct hand){.worker = {.deliver = on_deliver, .delivered = on_delivered}};
+    queue_init(&hand->come, SIZE_MAX);
+    list_init(&hand->here);
+    hand->worker.user = hand;
+    for (size_t kind = 0; kind < WORK_KINDS_N; kind++) {
+        hand->worker.credits[kind] = credits;
+        hand->worker.credits_max[kind] = credits_max;
+        hand->worker.names[kind] = hand->names[kind];
+        for (size_t n = 0; n < 2 && names[kind][n] != NULL; n++) {
+            hand->names[kind][n].name = TEXT(names[kind][n]);
+            hand->worker.names_n[kind]++;
+        }
+    }
+    EXPECT_STATUS(OK, link_attach(link, &hand->worker, &hand->port));
+}
+
+static struct link_work *hand_take_within(struct hand *hand, int64_t timeout_ns)
+{
+    int64_t end_ns = clock_mono_ns() + timeout_ns;
+
+    (void)queue_take_all(&hand->come, &hand->here, 0);
+    while (list_is_empty(&hand->here)) {
+        int64_t left_ns = end_ns - clock_mono_ns();
+        if (left_ns <= 0) return NULL;
+        (void)queue_take_all(&hand->come, &hand->here, left_ns);
+    }
+    return container_of(list_pop_front(&hand->here), struct link_work, node);
+}
+
+static struct link_work *hand_take(struct hand *hand, enum work_kind kind)
+{
+    struct link_work *work = hand_take_within(hand, SOON_NS);
+
+    EXPECT(work != NULL);
+    EXPECT_STATUS(OK, work->status);
+    EXPECT_EQ(kind, work->kind);
+    return work;
+}
+
+static void hand_detach(struct hand *hand)
+{
+    struct link_work *work;
+
+    link_detach(hand->port);
+    while ((work = hand_take_within(hand, 1)) != NULL) link_abandon(work, true, "");
+    link_flush(hand->port);
+    link_port_free(hand->port);
+    queue_release(&hand->come);
+}
+
+static void answer(struct hand *hand, struct link_work *work)
+{
+    link_answer(work);
+    link_flush(hand->port);
+}
+
+/* ---- orchestrators, by hand ---- */
+
+static struct action *actions_of(struct link_work *work, uint32_t n)
+{
+    struct action *actions = arena_alloc_zero(&work->arena, n * sizeof *actions);
+
+    EXPECT(actions != NULL);
+    work->answer.actions = actions;
+    work->answer.actions_n = n;
+    return actions;
+}
+
+static struct action task_action(int32_t id, const char *input)
+{
+    return (struct action){
+        .kind = ACTION_SCHEDULE_TASK, .id = id, .name = TEXT("greet"), .input = SOME(input)};
+}
+
+static struct action complete_action(int32_t id, const char *output)
+{
+    return (struct action){
+        .kind = ACTION_COMPLETE, .id = id, .status = STATUS_COMPLETED, .input = SOME(output)};
+}
+
+static void answer_one(struct hand *hand, struct link_work *work, struct action action)
+{
+    *actions_of(work, 1) = action;
+    answer(hand, work);
+}
+
+static uint32_t count(struct bytes events, enum event_kind kind)
+{
+    struct reader r = reader_make(events);
+    struct event_head head;
+    struct bytes event;
+    uint32_t n = 0;
+
+    while (strings_next(&r, &event)) {
+        if (event_peek(event, &head) == OK && head.kind == kind) n++;
+    }
+    return n;
+}
+
+/* ---- clients ---- */
+
+static void start_flow(struct link *link, const char *id)
+{
+    struct link_start start = {.name = TEXT("flow"), .id = TEXT(id), .input = SOME("\"in\"")};
+
+    EXPECT_STATUS(OK, link_start(link, &start, NULL, why));
+}
+
+struct seen {
+    uint32_t n;
+    enum orchestration_status status;
+    char id[LINK_ID_SIZE];
+    char name[64];
+    char version[64];
+    char input[64];
+    char output[64];
+    char custom[64];
+    char state[64];
+    char failure[128];
+    struct bytes tag;
+    uint8_t tag_bytes[64];
+    int64_t created_ns;
+    bool is_terminal;
+};
+
+static void note(char *to, size_t size, struct bytes value)
+{
+    (void)snprintf(to, size, "%.*s", (int)value.len, (const char *)value.ptr);
+}
+
+static enum status on_view(void *user, const struct instance_view *view)
+{
+    struct seen *seen = user;
+    struct reader tags = reader_make(view->tags);
+    struct bytes tag;
+
+    seen->n++;
+    seen->status = view->status;
+    seen->created_ns = view->created_ns;
+    seen->is_terminal = view->is_terminal;
+    note(seen->id, sizeof seen->id, key_id(view->key));
+    note(seen->name, sizeof seen->name, view->name);
+    note(seen->version, sizeof seen->version, view->version.value);
+    note(seen->input, sizeof seen->input, view->input.value);
+    note(seen->output, sizeof seen->output, view->output.value);
+    note(seen->custom, sizeof seen->custom, view->custom_status.value);
+    note(seen->state, sizeof seen->state, view->entity_state.value);
+    note(seen->failure, sizeof seen->failure, failure_message(view->failure.value));
+    if (strings_next(&tags, &tag) && tag.len <= sizeof seen->tag_bytes) {
+        memcpy(seen->tag_bytes, tag.ptr, tag.len);
+        seen->tag = bytes_make(seen->tag_bytes, tag.len);
+    }
+    return OK;
+}
+
+static void expect_output(struct link *link, const char *id, const char *output)
+{
+    struct seen seen = {0};
+
+    EXPECT_STATUS(OK, link_get(link, TEXT(id), 20000, on_view, &seen, why));
+    EXPECT_EQ(STATUS_COMPLETED, seen.status);
+    EXPECT_TEXT(output, seen.output);
+}
+
+struct world {
+    struct server_process server;
+    struct link *link;
+    struct hand hand;
+};
+
+static struct world world;
+
+static void world_open(void)
+{
+    server_process_start(&world.server);
+    EXPECT_STATUS(OK, link_remote_open(world.server.address, BYTES_NONE, &world.link));
+    hand_attach(&world.hand, world.link, 4, 4);
+}
+
+/* What a failed test left behind is ended first. */
+static void world_begin(const char *flag, const char *value)
+{
+    server_process_kill(&world.server);
+    world = (struct world){.server = {.more = {flag, value}}};
+    world_open();
+}
+
+static void world_end(void)
+{
+    hand_detach(&world.hand);
+    link_close(world.link);
+    server_process_kill(&world.server);
+}
+
+/* ---- clients' verbs ---- */
+
+/* What was started is there as it was said, and an id is used once. */
+TEST(an_instance_is_started_and_seen)
+{
+    struct seen seen = {0};
+    char id[LINK_ID_SIZE];
+    uint8_t tag_bytes[] = {0x0a, 1, 'k', 0x12, 1, 'v'};
+    uint8_t tags[1 + sizeof tag_bytes] = {sizeof tag_bytes};
+    struct link_start start = {
+        .name = TEXT("nobody"), .input = SOME("\"in\""), .version = SOME("2")};
+
+    world_begin(NULL, NULL);
+    memcpy(tags + 1, tag_bytes, sizeof tag_bytes);
+    start.tags = bytes_make(tags, sizeof tags);
+    EXPECT_STATUS(OK, link_start(world.link, &start, id, why));
+    EXPECT_STATUS(OK, link_get(world.link, TEXT(id), 0, on_view, &seen, why));
+    EXPECT_TEXT(id, seen.id);
+    EXPECT_TEXT("nobody", seen.name);
+    EXPECT_TEXT("2", seen.version);
+    EXPECT_TEXT("\"in\"", seen.input);
+    EXPECT_EQ(STATUS_PENDING, seen.status);
+    EXPECT_BYTES(bytes_make(tag_bytes, sizeof tag_bytes), seen.tag);
+    EXPECT(seen.created_ns > 0);
+
+    start.id = TEXT(id);
+    EXPECT_STATUS(E_EXISTS, link_start(world.link, &start, NULL, why));
+    EXPECT(strstr(why, "exists") != NULL);
+    start.reuse = REUSE_IGNORE;
+    EXPECT_STATUS(OK, link_start(world.link, &start, NULL, why));
+    EXPECT_STATUS(OK, link_control(world.link, TEXT(id), LINK_TERMINATE, SOME("\"out\""), why));
+    start.reuse = REUSE_NEVER;
+    EXPECT_STATUS(E_EXISTS, link_start(world.link, &start, NULL, why));
+    start.reuse = REUSE_IGNORE;
+    EXPECT_STATUS(OK, link_start(world.link, &start, NULL, why));
+    EXPECT_STATUS(OK, link_get(world.link, TEXT(id), 0, on_view, &seen, why));
+    EXPECT_EQ(STATUS_TERMINATED, seen.status);
+    EXPECT_TEXT("\"out\"", seen.output);
+    EXPECT(seen.is_terminal);
+    start.reuse = REUSE_DEFAULT;
+    EXPECT_STATUS(OK, link_start(world.link, &start, NULL, why));
+    world_end();
+}
+
+/* Each refusal has its own status, so that a program can tell them apart. */
+TEST(what_cannot_be_is_refused_with_its_reason)
+{
+    struct link *link;
+    struct bytes none = TEXT("none");
+
+    world_begin(NULL, NULL);
+    link = world.link;
+    EXPECT_STATUS(E_NOT_FOUND, link_get(link, none, 0, NULL, NULL, why));
+    EXPECT_STATUS(E_NOT_FOUND, link_get(link, TEXT("@counter@a"), 0, NULL, NULL, why));
+    EXPECT_STATUS(E_INVALID, link_get(link, TEXT("@counter@a"), 10, NULL, NULL, why));
+    EXPECT_STATUS(E_NOT_FOUND, link_raise(link, none, TEXT("e"), MAYBE_NONE, why));
+    EXPECT_STATUS(E_NOT_FOUND, link_control(link, none, LINK_TERMINATE, MAYBE_NONE, why));
+    EXPECT_STATUS(E_NOT_FOUND, link_control(link, none, LINK_PURGE, MAYBE_NONE, why));
+    EXPECT_STATUS(E_NOT_FOUND, link_history(link, none, NULL, NULL, why));
+    EXPECT_STATUS(E_UNSUPPORTED, link_control(link, none, LINK_RESUBMIT, MAYBE_NONE, why));
+    EXPECT_STATUS(E_INVALID, link_remote_open("nowhere", BYTES_NONE, &link));
+
+    struct link_start start = {.name = TEXT("nobody"), .id = TEXT("a")};
+    EXPECT_STATUS(OK, link_start(link, &start, NULL, why));
+    EXPECT_STATUS(E_PRECONDITION, link_control(link, TEXT("a"), LINK_PURGE, MAYBE_NONE, why));
+    EXPECT_STATUS(E_PRECONDITION, link_control(link, TEXT("a"), LINK_REWIND, MAYBE_NONE, why));
+    int64_t began_ns = clock_mono_ns();
+    EXPECT_STATUS(E_TIMEOUT, link_get(link, TEXT("a"), 200, NULL, NULL, why));
+    EXPECT(clock_mono_ns() - began_ns >= 200 * NS_PER_MS);
+    EXPECT(clock_mono_ns() - began_ns < 5 * NS_PER_S);
+    world_end();
+}
+
+/* Suspended, resumed, ended, begun again, forgotten. */
+TEST(an_instance_is_steered)
+{
+    struct seen seen = {0};
+    struct link_start start = {.name = TEXT("nobody"), .id = TEXT("a")};
+    struct bytes id = TEXT("a");
+
+    world_begin(NULL, NULL);
+    EXPECT_STATUS(OK, link_start(world.link, &start, NULL, why));
+    EXPECT_STATUS(OK, link_control(world.link, id, LINK_SUSPEND, SOME("wait"), why));
+    EXPECT_STATUS(OK, link_get(world.link, id, 0, on_view, &seen, why));
+    EXPECT_EQ(STATUS_SUSPENDED, seen.status);
+    EXPECT_STATUS(OK, link_control(world.link, id, LINK_RESUME, MAYBE_NONE, why));
+    EXPECT_STATUS(OK, link_get(world.link, id, 0, on_view, &seen, why));
+    EXPECT_EQ(STATUS_PENDING, seen.status);
+    EXPECT_STATUS(OK, link_control(world.link, id, LINK_TERMINATE, MAYBE_NONE, why));
+    EXPECT_STATUS(OK, link_control(world.link, id, LINK_RESTART, MAYBE_NONE, why));
+    EXPECT_STATUS(OK, link_get(world.link, id, 0, on_view, &seen, why));
+    EXPECT_EQ(STATUS_PENDING, seen.status);
+    EXPECT_STATUS(OK, link_control(world.link, id, LINK_TERMINATE, MAYBE_NONE, why));
+    EXPECT_STATUS(OK, link_control(world.link, id, LINK_PURGE, MAYBE_NONE, why));
+    EXPECT_STATUS(E_NOT_FOUND, link_get(world.link, id, 0, NULL, NULL, why));
+    world_end();
+}
+
+/* A list comes in pages, and names are filtered here, because the protocol cannot. */
+TEST(instances_are_listed_in_pages)
+{
+    struct mem mem;
+    struct buffer cursor;
+    struct seen seen = {0};
+    char id[16];
+
+    world_begin(NULL, NULL);
+    for (int n = 0; n < 5; n++) {
+        (void)snprintf(id, sizeof id, "i%d", n);
+        struct link_start start = {.name = TEXT(n == 2 ? "other" : "nobody"), .id = TEXT(id)};
+        EXPECT_STATUS(OK, link_start(world.link, &start, NULL, why));
+    }
+    EXPECT_STATUS(OK, link_raise(world.link, TEXT("@none@k"), TEXT("add"), SOME("1"), why));
+    mem_init(&mem, SIZE_MAX);
+    buffer_init(&cursor, &mem);
+    struct request_query query = {.limit = 2, .to_ms = INT64_MAX, .name = TEXT("nobody")};
+    int pages_n = 0;
+    do {
+        EXPECT_STATUS(OK, link_list(world.link, &query, &cursor, on_view, &seen, why));
+        pages_n++;
+    } while (cursor.len > 0);
+    EXPECT_EQ(4, seen.n);
+    EXPECT_EQ(3, pages_n);
+    EXPECT_TEXT("i4", seen.id); /* in the order of their creation */
+    query = (struct request_query){
+        .limit = 10, .to_ms = INT64_MAX, .entities = true, .want_transient = true};
+    seen.n = 0;
+    EXPECT_STATUS(OK, link_list(world.link, &query, &cursor, on_view, &seen, why));
+    EXPECT_EQ(1, seen.n);
+    EXPECT_TEXT("@none@k", seen.id);
+    query = (struct request_query){
+        .limit = 10, .to_ms = INT64_MAX, .status_mask = 1u << STATUS_COMPLETED};
+    seen.n = 0;
+    EXPECT_STATUS(OK, link_list(world.link, &query, &cursor, on_view, &seen, why));
+    EXPECT_EQ(0, seen.n);
+    buffer_release(&cursor);
+    mem_release(&mem);
+    world_end();
+}
+
+/* ---- work ---- */
+
+static enum status on_events(void *user, struct bytes events)
+{
+    *(uint32_t *)user += count(events, EVENT_TASK_COMPLETED);
+    return OK;
+}
+
+/* One task, one result: the whole way there and back. */
+TEST(a_turn_and_a_task_are_done)
+{
+    struct hand *hand = &world.hand;
+    struct seen seen = {0};
+    uint32_t completed_n = 0;
+
+    world_begin(NULL, NULL);
+    start_flow(world.link, "a");
+    struct link_work *work = hand_take(hand, WORK_TURN);
+    EXPECT_BYTES(TEXT("a"), work->id);
+    EXPECT_BYTES(TEXT("flow"), work->name);
+    EXPECT(work->has_past);
+    EXPECT_EQ(0, work->history_n);
+    EXPECT_EQ(1, count(work->fresh, EVENT_EXECUTION_STARTED));
+    work->answer.custom_status = SOME("\"busy\"");
+    answer_one(hand, work, task_action(1, "\"you\""));
+
+    work = hand_take(hand, WORK_TASK);
+    EXPECT_BYTES(TEXT("a"), work->id);
+    EXPECT_BYTES(TEXT("greet"), work->name);
+    EXPECT_BYTES(TEXT("\"you\""), work->input.value);
+    EXPECT_EQ(1, work->task_id);
+    EXPECT_STATUS(OK, link_renew(work, 1000));
+    work->result = SOME("\"hello you\"");
+    answer(hand, work);
+
+    work = hand_take(hand, WORK_TURN);
+    EXPECT_EQ(3, work->history_n);
+    EXPECT_EQ(3, work->base);
+    EXPECT(!work->is_past_filtered);
+    EXPECT_EQ(1, count(work->past, EVENT_TASK_SCHEDULED));
+    EXPECT_EQ(1, count(work->fresh, EVENT_TASK_COMPLETED));
+    EXPECT_STATUS(OK, link_get(world.link, TEXT("a"), 0, on_view, &seen, why));
+    EXPECT_TEXT("\"busy\"", seen.custom);
+    EXPECT_EQ(STATUS_RUNNING, seen.status);
+    answer_one(hand, work, complete_action(2, "\"done\""));
+    expect_output(world.link, "a", "\"done\"");
+    EXPECT_STATUS(OK, link_history(world.link, TEXT("a"), on_events, &completed_n, why));
+    EXPECT_EQ(1, completed_n);
+    world_end();
+}
+
+/* Events, children, timers, failures and new executions travel as any other action. */
+TEST(every_action_arrives)
+{
+    struct hand *hand = &world.hand;
+    struct seen seen = {0};
+    struct mem mem;
+    struct buffer failure;
+
+    world_begin(NULL, NULL);
+    start_flow(world.link, "a");
+    struct link_work *work = hand_take(hand, WORK_TURN);
+    struct action *actions = actions_of(work, 3);
+    actions[0] = (struct action){
+        .kind = ACTION_CREATE_CHILD, .id = 1, .name = TEXT("child"), .instance_id = TEXT("kid")};
+    actions[1] = (struct action){.kind = ACTION_CREATE_TIMER, .id = 2, .fire_at_s = 1};
+    actions[2] = (struct action){.kind = ACTION_SEND_EVENT,
+                                 .id = 3,
+                                 .name = TEXT("ping"),
+                                 .instance_id = TEXT("a"),
+                                 .input = SOME("7")};
+    answer(hand, work);
+
+    bool is_failed = false;
+    uint32_t raised_n = 0;
+    uint32_t fired_n = 0;
+    mem_init(&mem, SIZE_MAX);
+    buffer_init(&failure, &mem);
+    failure_write(&failure, "Broken", TEXT("no luck"), false);
+    while (!is_failed || raised_n == 0 || fired_n == 0) {
+        work = hand_take(hand, WORK_TURN);
+        if (bytes_equal(work->id, TEXT("kid"))) {
+            EXPECT_BYTES(TEXT("child"), work->name);
+            answer_one(hand, work,
+                       (struct action){.kind = ACTION_COMPLETE,
+                                       .id = 1,
+                                       .status = STATUS_FAILED,
+                                       .failure = maybe_some(buffer_view(&failure))});
+            continue;
+        }
+        is_failed = is_failed || count(work->fresh, EVENT_CHILD_FAILED) > 0;
+        raised_n += count(work->fresh, EVENT_EVENT_RAISED);
+        fired_n += count(work->fresh, EVENT_TIMER_FIRED);
+        if (!is_failed || raised_n == 0 || fired_n == 0) {
+            (void)actions_of(work, 0);
+            answer(hand, work);
+        }
+    }
+    EXPECT_EQ(1, raised_n);
+    EXPECT_EQ(1, fired_n);
+    EXPECT_STATUS(OK, link_get(world.link, TEXT("kid"), 0, on_view, &seen, why));
+    EXPECT_EQ(STATUS_FAILED, seen.status);
+    EXPECT_TEXT("no luck", seen.failure);
+    answer_one(hand, work,
+               (struct action){.kind = ACTION_COMPLETE,
+                               .id = 4,
+                               .status = STATUS_CONTINUED_AS_NEW,
+                               .input = SOME("\"again\"")});
+    work = hand_take(hand, WORK_TURN);
+    EXPECT_EQ(0, work->history_n);
+    EXPECT_STATUS(OK, link_raise(world.link, TEXT("a"), TEXT("e"), SOME("1"), why));
+    answer_one(hand, work, complete_action(1, "\"end\""));
+    expect_output(world.link, "a", "\"end\"");
+    buffer_release(&failure);
+    mem_release(&mem);
+    world_end();
+}
+
+/* An operation reaches the entity, and its state comes back. */
+TEST(an_entity_is_served)
+{
+    struct hand *hand = &world.hand;
+    struct seen seen = {0};
+    struct bytes id = TEXT("@counter@a");
+
+    world_begin(NULL, NULL);
+    EXPECT_STATUS(OK, link_raise(world.link, TEXT("@Counter@a"), TEXT("add"), SOME("5"), why));
+    struct link_work *work = hand_take(hand, WORK_ENTITY);
+    EXPECT_BYTES(id, work->id);
+    EXPECT_BYTES(TEXT("counter"), work->name);
+    EXPECT_EQ(1, count(work->fresh, EVENT_ENTITY_SIGNALED));
+    EXPECT(!work->state.has);
+    struct entity_result *results = arena_alloc_zero(&work->arena, sizeof *results);
+    struct entity_action *started = arena_alloc_zero(&work->arena, sizeof *started);
+    results[0].output = SOME("5");
+    *started = (struct entity_action){
+        .kind = ENTITY_ACTION_START, .name = TEXT("flow"), .instance_id = TEXT("from-entity")};
+    work->entity = (struct entity_answer){.results = results,
+                                          .results_n = 1,
+                                          .actions = started,
+                                          .actions_n = 1,
+                                          .state = SOME("{\"n\":5}")};
+    answer(hand, work);
+    work = hand_take(hand, WORK_TURN);
+    EXPECT_BYTES(TEXT("from-entity"), work->id);
+    EXPECT_STATUS(OK, link_get(world.link, id, 0, on_view, &seen, why));
+    EXPECT_TEXT("{\"n\":5}", seen.state);
+    answer_one(hand, work, complete_action(1, "1"));
+    world_end();
+}
+
+/* What the protocol does not tell its workers, ours are told: how often it was tried before, and
+ * that the history has parts which are not for workers. */
+TEST(attempts_and_rewinding_are_told)
+{
+    struct hand *hand = &world.hand;
+    struct mem mem;
+    struct buffer failure;
+
+    world_begin(NULL, NULL);
+    start_flow(world.link, "a");
+    answer_one(hand, hand_take(hand, WORK_TURN), task_action(1, "1"));
+    struct link_work *work = hand_take(hand, WORK_TASK);
+    EXPECT_EQ(0, work->failures);
+    link_abandon(work, false, "");
+    link_flush(hand->port);
+    work = hand_take(hand, WORK_TASK);
+    EXPECT_EQ(1, work->failures);
+    mem_init(&mem, SIZE_MAX);
+    buffer_init(&failure, &mem);
+    failure_write(&failure, "Broken", TEXT("no luck"), false);
+    work->failure = maybe_some(buffer_view(&failure));
+    answer(hand, work);
+    work = hand_take(hand, WORK_TURN);
+    answer_one(hand, work,
+               (struct action){.kind = ACTION_COMPLETE,
+                               .id = 2,
+                               .status = STATUS_FAILED,
+                               .failure = maybe_some(buffer_view(&failure))});
+    EXPECT_STATUS(OK, link_get(world.link, TEXT("a"), 20000, NULL, NULL, why));
+    EXPECT_STATUS(OK, link_control(world.link, TEXT("a"), LINK_REWIND, MAYBE_NONE, why));
+    work = hand_take(hand, WORK_TURN);
+    EXPECT(work->is_past_filtered || work->history_n == 0 ||
+           count(work->fresh, EVENT_EXECUTION_REWOUND) > 0);
+    answer_one(hand, work, task_action(1, "2"));
+    work = hand_take(hand, WORK_TASK);
+    work->result = SOME("1");
+    answer(hand, work);
+    work = hand_take(hand, WORK_TURN);
+    EXPECT(work->is_past_filtered);
+    answer_one(hand, work, complete_action(2, "1"));
+    expect_output(world.link, "a", "1");
+    buffer_release(&failure);
+    mem_release(&mem);
+    world_end();
+}
+
+/* Given back, it comes again: to this worker, or to the next one. */
+TEST(abandoned_work_comes_again)
+{
+    struct hand *hand = &world.hand;
+
+    world_begin(NULL, NULL);
+    start_flow(world.link, "a");
+    struct link_work *work = hand_take(hand, WORK_TURN);
+    link_abandon(work, false, "not today");
+    link_flush(hand->port);
+    work = hand_take(hand, WORK_TURN);
+    link_abandon(work, false, "nor now");
+    hand_detach(hand);
+    hand_attach(hand, world.link, 4, 4);
+    work = hand_take(hand, WORK_TURN);
+    EXPECT_BYTES(TEXT("a"), work->id);
+    answer_one(hand, work, complete_action(1, "1"));
+    expect_output(world.link, "a", "1");
+    world_end();
+}
+
+/* No more is out at once than there is credit, whatever the server sends. */
+TEST(credit_bounds_what_is_out)
+{
+    struct hand *hand = &world.hand;
+    char id[16];
+
+    world_begin(NULL, NULL);
+    hand_detach(hand);
+    hand_attach(hand, world.link, 1, 3);
+    for (int n = 0; n < 3; n++) {
+        (void)snprintf(id, sizeof id, "i%d", n);
+        start_flow(world.link, id);
+    }
+    struct link_work *first = hand_take(hand, WORK_TURN);
+    EXPECT(hand_take_within(hand, NS_PER_S / 2) == NULL);
+    link_credit(hand->port, WORK_TURN, 1);
+    struct link_work *second = hand_take(hand, WORK_TURN);
+    EXPECT(hand_take_within(hand, NS_PER_S / 2) == NULL);
+    first->is_credit_kept = true;
+    answer_one(hand, first, complete_action(1, "1"));
+    EXPECT(hand_take_within(hand, NS_PER_S / 2) == NULL);
+    answer_one(hand, second, complete_action(1, "1"));
+    answer_one(hand, hand_take(hand, WORK_TURN), complete_action(1, "1"));
+    world_end();
+}
+
+/* A long history is fetched before the turn is delivered: the worker sees no difference. */
+TEST(a_long_history_is_fetched)
+{
+    struct hand *hand = &world.hand;
+
+    world_begin("--work-history-size-max", "4KiB");
+    start_flow(world.link, "a");
+    struct link_work *work = hand_take(hand, WORK_TURN);
+    struct action *actions = actions_of(work, 300);
+    for (int32_t n = 0; n < 300; n++) {
+        actions[n] = (struct action){
+            .kind = ACTION_CREATE_TIMER, .id = n + 1, .fire_at_s = n == 0 ? 1 : INT64_C(1) << 33};
+    }
+    answer(hand, work);
+    work = hand_take(hand, WORK_TURN);
+    EXPECT_EQ(1, count(work->fresh, EVENT_TIMER_FIRED));
+    EXPECT_EQ(300, count(work->past, EVENT_TIMER_CREATED));
+    EXPECT_EQ(302, work->base);
+    EXPECT(!work->is_past_filtered);
+    EXPECT_BYTES(TEXT("flow"), work->name);
+    answer_one(hand, work, complete_action(400, "1"));
+    expect_output(world.link, "a", "1");
+    world_end();
+}
+
+/* ---- when things go wrong ---- */
+
+/* Nobody there: no call hangs, and each says why. */
+TEST(without_a_server_calls_are_given_up)
+{
+    struct link *link;
+    struct link_start start = {.name = TEXT("flow"), .id = TEXT("a")};
+
+    EXPECT_STATUS(OK, link_remote_open("127.0.0.1:1", BYTES_NONE, &link));
+    int64_t began_ns = clock_mono_ns();
+    EXPECT_STATUS(E_UNAVAILABLE, link_start(link, &start, NULL, why));
+    int64_t took_ns = clock_mono_ns() - began_ns;
+    EXPECT(took_ns > 4 * NS_PER_S);
+    EXPECT(took_ns < 8 * NS_PER_S);
+    EXPECT(strstr(why, "nobody listens") != NULL);
+    EXPECT_STATUS(E_TIMEOUT, link_get(link, TEXT("a"), 100, NULL, NULL, why));
+    link_close(link);
+}
+
+/* A server that comes late is found. */
+TEST(a_call_waits_for_a_server_that_starts)
+{
+    struct seen seen = {0};
+
+    world_begin(NULL, NULL);
+    start_flow(world.link, "a");
+    server_process_kill(&world.server);
+    pid_t later = fork();
+    EXPECT(later >= 0);
+    if (later == 0) { /* the server outlives this child only by a moment: so it stays */
+        usleep(500000);
+        server_process_start(&world.server);
+        sleep(3);
+        server_process_kill(&world.server);
+        _exit(0);
+    }
+    EXPECT_STATUS(OK, link_get(world.link, TEXT("a"), 0, on_view, &seen, why));
+    EXPECT_TEXT("flow", seen.name);
+    (void)kill(later, SIGKILL);
+    (void)waitpid(later, NULL, 0);
+    world_end();
+}
+
+struct waiter {
+    pthread_t thread;
+    enum status status;
+    struct seen seen;
+    char why[LINK_WHY_SIZE];
+};
+
+static void *wait_for_a(void *user)
+{
+    struct waiter *waiter = user;
+
+    waiter->status = link_get(world.link, TEXT("a"), -1, on_view, &waiter->seen, waiter->why);
+    return NULL;
+}
+
+/* The server dies while a worker has its work and a client waits. After its restart the answer
+ * that was given meanwhile counts or is dropped; the instance ends once, and its waiter knows. */
+static void die_and_go_on(bool is_killed)
+{
+    struct hand *hand = &world.hand;
+    struct waiter waiter = {0};
+
+    world_begin(NULL, NULL);
+    start_flow(world.link, "a");
+    EXPECT(pthread_create(&waiter.thread, NULL, wait_for_a, &waiter) == 0);
+    answer_one(hand, hand_take(hand, WORK_TURN), task_action(1, "\"you\""));
+    struct link_work *work = hand_take(hand, WORK_TASK);
+    if (is_killed)
+        server_process_kill(&world.server);
+    else
+        EXPECT_EQ(0, server_process_stop(&world.server));
+    usleep(100000);
+    EXPECT_STATUS(E_UNAVAILABLE, link_renew(work, 1000));
+    work->result = SOME("\"hello you\"");
+    answer(hand, work); /* into the void */
+    usleep(100000);
+    server_process_start(&world.server);
+    for (;;) {
+        work = hand_take_within(hand, SOON_NS);
+        EXPECT(work != NULL);
+        if (work->kind == WORK_TURN) break;
+        work->result = SOME("\"hello you\"");
+        answer(hand, work);
+    }
+    EXPECT_EQ(1, count(work->fresh, EVENT_TASK_COMPLETED));
+    EXPECT_EQ(1, count(work->past, EVENT_TASK_SCHEDULED));
+    answer_one(hand, work, complete_action(2, "\"done\""));
+    EXPECT(pthread_join(waiter.thread, NULL) == 0);
+    EXPECT_STATUS(OK, waiter.status);
+    EXPECT_TEXT("\"done\"", waiter.seen.output);
+    world_end();
+}
+
+TEST(work_and_waits_survive_a_killed_server) { die_and_go_on(true); }
+TEST(work_and_waits_survive_a_stopped_server) { die_and_go_on(false); }
+
+/* A port can be left while the server is gone, with answers that nobody took. */
+TEST(a_port_is_left_without_a_server)
+{
+    struct hand *hand = &world.hand;
+
+    world_begin(NULL, NULL);
+    start_flow(world.link, "a");
+    struct link_work *work = hand_take(hand, WORK_TURN);
+    server_process_kill(&world.server);
+    answer_one(hand, work, complete_action(1, "1"));
+    int64_t began_ns = clock_mono_ns();
+    world_end();
+    EXPECT(clock_mono_ns() - began_ns < 8 * NS_PER_S);
+}
+
+/* ---- when only the connection goes ---- */
+
+/* Between link and server; for one connection after the other. */
+struct proxy {
+    int listener;
+    uint16_t to;
+    char address[64];
+    pthread_t thread;
+    atomic_bool is_cut;  /* whatever is open is closed, and nothing is let in */
+    atomic_bool is_deaf; /* what the server says gets lost */
+    atomic_bool is_over;
+    atomic_uint accepted_n;
+};
+
+static int connect_to(uint16_t port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (connect(fd, (struct sockaddr *)&address, sizeof address) != 0) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+/* False: one of them is at its end. */
+static bool carry(int from, int to, bool is_lost)
+{
+    uint8_t bytes[65536];
+    ssize_t size = recv(from, bytes, sizeof bytes, 0);
+
+    for (ssize_t at = 0; at < size && !is_lost;) {
+        ssize_t sent = send(to, bytes + at, (size_t)(size - at), MSG_NOSIGNAL);
+        if (sent <= 0) return false;
+        at += sent;
+    }
+    return size > 0;
+}
+
+static void serve_one(struct proxy *p, int near)
+{
+    int far = connect_to(p->to);
+    struct pollfd polls[] = {{.fd = near, .events = POLLIN}, {.fd = far, .events = POLLIN}};
+    bool is_open = far >= 0;
+
+    while (is_open && !atomic_load(&p->is_cut) && !atomic_load(&p->is_over)) {
+        (void)poll(polls, 2, 10);
+        if (polls[0].revents != 0) is_open = carry(near, far, false);
+        if (is_open && polls[1].revents != 0) is_open = carry(far, near, atomic_load(&p->is_deaf));
+    }
+    if (far >= 0) close(far);
+}
+
+static void *proxy_run(void *user)
+{
+    struct proxy *p = user;
+    struct pollfd poller = {.fd = p->listener, .events = POLLIN};
+
+    while (!atomic_load(&p->is_over)) {
+        if (poll(&poller, 1, 10) != 1) continue;
+        int near = accept(p->listener, NULL, NULL);
+        if (!atomic_load(&p->is_cut)) {
+            (void)atomic_fetch_add(&p->accepted_n, 1);
+            serve_one(p, near);
+        }
+        close(near);
+    }
+    return NULL;
+}
+
+static void proxy_open(struct proxy *p, uint16_t to)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    socklen_t size = sizeof address;
+
+    *p = (struct proxy){.to = to, .listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT(bind(p->listener, (struct sockaddr *)&address, sizeof address) == 0);
+    EXPECT(listen(p->listener, 16) == 0);
+    EXPECT(getsockname(p->listener, (struct sockaddr *)&address, &size) == 0);
+    (void)snprintf(p->address, sizeof p->address, "127.0.0.1:%u", ntohs(address.sin_port));
+    EXPECT(pthread_create(&p->thread, NULL, proxy_run, p) == 0);
+}
+
+static void proxy_close(struct proxy *p)
+{
+    atomic_store(&p->is_over, true);
+    EXPECT(pthread_join(p->thread, NULL) == 0);
+    close(p->listener);
+}
+
+/* Cuts it; the caller mends it. */
+static void proxy_cut(struct proxy *p)
+{
+    atomic_store(&p->is_cut, true);
+    usleep(100000);
+}
+
+static void proxy_mend(struct proxy *p)
+{
+    atomic_store(&p->is_deaf, false);
+    atomic_store(&p->is_cut, false);
+}
+
+static struct proxy proxy;
+static struct link *direct; /* to the same server, without the proxy */
+
+/* Lost work is offered again only after a while: what comes before was not lost. */
+#define GRACE_NS (4 * NS_PER_S)
+static void proxied_begin(void)
+{
+    server_process_kill(&world.server);
+    world = (struct world){.server = {.more = {"--work-grace", "4s"}}};
+    server_process_start(&world.server);
+    proxy_open(&proxy, world.server.port);
+    EXPECT_STATUS(OK, link_remote_open(proxy.address, BYTES_NONE, &world.link));
+    EXPECT_STATUS(OK, link_remote_open(world.server.address, BYTES_NONE, &direct));
+    hand_attach(&world.hand, world.link, 4, 4);
+}
+
+static void proxied_end(void)
+{
+    link_close(direct);
+    world_end();
+    proxy_close(&proxy);
+}
+
+/* An answer that could not be sent is sent later, by the next connection: nobody does it twice. */
+TEST(an_answer_is_repeated_until_it_is_taken)
+{
+    struct hand *hand = &world.hand;
+
+    proxied_begin();
+    start_flow(direct, "a");
+    struct link_work *work = hand_take(hand, WORK_TURN);
+    proxy_cut(&proxy);
+    answer_one(hand, work, task_action(1, "1"));
+    usleep(200000);
+    proxy_mend(&proxy);
+    work = hand_take_within(hand, GRACE_NS / 2);
+    EXPECT(work != NULL);
+    EXPECT_EQ(WORK_TASK, work->kind);
+    /* this answer reaches the server, but what the server says to it is lost; that it comes again
+     * does no harm */
+    atomic_store(&proxy.is_deaf, true);
+    work->result = SOME("1");
+    answer(hand, work);
+    usleep(200000);
+    proxy_cut(&proxy);
+    proxy_mend(&proxy);
+    work = hand_take(hand, WORK_TURN);
+    EXPECT_EQ(1, count(work->fresh, EVENT_TASK_COMPLETED));
+    answer_one(hand, work, complete_action(2, "1"));
+    expect_output(direct, "a", "1");
+    proxied_end();
+}
+
+struct starter {
+    pthread_t thread;
+    struct link *link;
+    enum status status;
+    bool is_raise;
+    char id[LINK_ID_SIZE];
+    char why[LINK_WHY_SIZE];
+};
+
+static void *start_one(void *user)
+{
+    struct starter *s = user;
+    struct link_start start = {.name = TEXT("nobody")};
+
+    s->status = s->is_raise ? link_raise(s->link, TEXT("a"), TEXT("e"), MAYBE_NONE, s->why)
+                            : link_start(s->link, &start, s->id, s->why);
+    return NULL;
+}
+
+/* The call reaches the server, its answer does not come back. */
+static void ask_into_the_void(struct starter *s)
+{
+    EXPECT_STATUS(E_NOT_FOUND, link_get(world.link, TEXT("none"), 0, NULL, NULL, why));
+    atomic_store(&proxy.is_deaf, true);
+    s->link = world.link;
+    EXPECT(pthread_create(&s->thread, NULL, start_one, s) == 0);
+    usleep(300000);
+    proxy_cut(&proxy);
+    proxy_mend(&proxy);
+    EXPECT(pthread_join(s->thread, NULL) == 0);
+}
+
+/* A start under an id of our own is asked again, and found to be done; there is one instance. */
+TEST(a_start_is_repeated_and_done_once)
+{
+    struct starter starter = {0};
+    struct seen seen = {0};
+    struct mem mem;
+    struct buffer cursor;
+    struct request_query query = {.limit = 10, .to_ms = INT64_MAX};
+
+    proxied_begin();
+    ask_into_the_void(&starter);
+    EXPECT_STATUS(OK, starter.status);
+    mem_init(&mem, SIZE_MAX);
+    buffer_init(&cursor, &mem);
+    EXPECT_STATUS(OK, link_list(direct, &query, &cursor, on_view, &seen, why));
+    EXPECT_EQ(1, seen.n);
+    EXPECT_TEXT(starter.id, seen.id);
+    buffer_release(&cursor);
+    mem_release(&mem);
+    proxied_end();
+}
+
+/* An event must not come twice because a connection broke: who raised it is told. */
+TEST(an_event_is_not_repeated)
+{
+    struct starter starter = {.is_raise = true};
+    struct hand *hand = &world.hand;
+
+    proxied_begin();
+    start_flow(direct, "a");
+    struct link_work *work = hand_take(hand, WORK_TURN);
+    ask_into_the_void(&starter);
+    EXPECT_STATUS(E_UNAVAILABLE, starter.status);
+    (void)actions_of(work, 0);
+    answer(hand, work);
+    work = hand_take(hand, WORK_TURN);
+    EXPECT_EQ(1, count(work->fresh, EVENT_EVENT_RAISED));
+    answer_one(hand, work, complete_action(1, "1"));
+    proxied_end();
+}
+
+/* A server that lets nobody in is not asked more often than the back-off says. */
+TEST(connecting_again_is_not_hurried)
+{
+    proxied_begin();
+    EXPECT_STATUS(E_NOT_FOUND, link_get(world.link, TEXT("none"), 0, NULL, NULL, why));
+    uint32_t before_n = atomic_load(&proxy.accepted_n);
+    for (int n = 0; n < 20; n++) { /* let in, and thrown out */
+        atomic_store(&proxy.is_cut, true);
+        usleep(50000);
+        atomic_store(&proxy.is_cut, false);
+        usleep(50000);
+    }
+    uint32_t n = atomic_load(&proxy.accepted_n) - before_n;
+    EXPECT(n <= 12);
+    EXPECT_STATUS(E_NOT_FOUND, link_get(world.link, TEXT("none"), 0, NULL, NULL, why));
+    proxied_end();
+}
+
+/* Without memory a call answers so, and work is not lost: the nth failure, for every n. */
+TEST(memory_may_run_out_anywhere)
+{
+    struct hand *hand = &world.hand;
+    char id[LINK_ID_SIZE];
+
+    world_begin(NULL, NULL);
+    for (uint64_t n = 1; n < 60; n++) {
+        struct link_start start = {.name = TEXT("flow"), .input = SOME("\"in\"")};
+        struct seen seen = {0};
+        test_note("n %llu", (unsigned long long)n);
+        atomic_store(&memory_fail_at, n);
+        enum status status = link_start(world.link, &start, id, why);
+        if (status == OK) {
+            struct link_work *work = hand_take(hand, WORK_TURN);
+            struct action *action = arena_alloc_zero(&work->arena, sizeof *action);
+            atomic_store(&memory_fail_at, action == NULL ? 0 : n);
+            if (action == NULL) {
+                link_abandon(work, false, "");
+                link_flush(hand->port);
+                work = hand_take(hand, WORK_TURN);
+                action = arena_alloc_zero(&work->arena, sizeof *action);
+            }
+            *action = complete_action(1, "1");
+            work->answer.actions = action;
+            work->answer.actions_n = 1;
+            answer(hand, work);
+            while ((status = link_get(world.link, TEXT(id), 50, on_view, &seen, why)) != OK) {
+                EXPECT(status == E_NOMEM || status == E_TIMEOUT);
+                if (status != E_TIMEOUT) continue;
+                work = hand_take_within(hand, 1); /* the answer had no memory: it came again */
+                if (work == NULL) continue;
+                *actions_of(work, 1) = complete_action(1, "1");
+                answer(hand, work);
+            }
+            EXPECT_TEXT("1", seen.output);
+        } else {
+            EXPECT(status == E_NOMEM);
+        }
+        atomic_store(&memory_fail_at, 0);
+    }
+    world_end();
+}
