@@ -37,7 +37,8 @@
  *      written only with NORN_OK. Arguments are borrowed until the function returns, unless it says
  *      otherwise. Option structs begin with their size: use the initialisers (NORN_..._OPTIONS), so that
  *      they can grow. NULL options are the defaults. Texts are UTF-8 and end with NUL; payloads are
- *      bytes, by convention JSON, and must be UTF-8 when other languages are to read them.
+ *      bytes, by convention JSON, and must be UTF-8 when other languages are to read them. A payload
+ *      that Norn gives to you is followed by a NUL that its length does not count.
  *      Times are milliseconds: points since 1970 UTC, or durations.
  */
 #ifndef NORN_H

@@ -42,7 +42,15 @@ struct map_node *map_find(const struct map *m, struct bytes key)
 {
     if (m->n == 0) return NULL;
     if (m->recent != NULL && bytes_equal(m->recent->key, key)) return m->recent;
-    struct map_node *node = find(m, siphash64(m->seed, key), key);
+    return map_find_hashed(m, siphash64(m->seed, key), key);
+}
+
+uint64_t map_hash(const struct map *m, struct bytes key) { return siphash64(m->seed, key); }
+
+struct map_node *map_find_hashed(const struct map *m, uint64_t hash, struct bytes key)
+{
+    if (m->n == 0) return NULL;
+    struct map_node *node = find(m, hash, key);
     if (node != NULL) ((struct map *)m)->recent = node; /* a map belongs to one thread */
     return node;
 }
@@ -96,7 +104,12 @@ static void grow(struct map *m)
 
 void map_insert(struct map *m, struct map_node *node)
 {
-    node->hash = siphash64(m->seed, node->key);
+    map_insert_hashed(m, siphash64(m->seed, node->key), node);
+}
+
+void map_insert_hashed(struct map *m, uint64_t hash, struct map_node *node)
+{
+    node->hash = hash;
     assert(find(m, node->hash, node->key) == NULL);
 
     if (m->n >= m->slots_n) grow(m);

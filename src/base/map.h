@@ -33,10 +33,14 @@ void map_init(struct map *m, struct mem *mem, uint64_t seed0, uint64_t seed1);
 void map_release(struct map *m);
 /* NULL when absent. */
 struct map_node *map_find(const struct map *m, struct bytes key);
+/* For who needs the same key more than once: the hash that the others take. */
+uint64_t map_hash(const struct map *m, struct bytes key);
+struct map_node *map_find_hashed(const struct map *m, uint64_t hash, struct bytes key);
 /* Where map_find() will look first, for prefetching. May be another node, or NULL. */
 const struct map_node *map_likely(const struct map *m, struct bytes key);
 /* node->key is set by the caller; no equal key may be present (asserted). */
 void map_insert(struct map *m, struct map_node *node);
+void map_insert_hashed(struct map *m, uint64_t hash, struct map_node *node);
 /* node must be present. */
 void map_remove(struct map *m, struct map_node *node);
 

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * norn bench engine: orchestrations of no-op steps through the embedded engine, every
- * acknowledgement after fdatasync.
+ * norn bench engine: orchestrations of no-op steps through the library with its embedded engine,
+ * every acknowledgement after fdatasync.
  */
 #include "cmd/bench.h"
+#include "cmd/bench_api.h"
 #include "cmd/command.h"
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "lib/client.h"
 
 #include <stdio.h>
 
@@ -45,7 +47,7 @@ static void put_count(struct json *j, const char *key, uint64_t value)
 }
 
 /* Completions per second of each 100,000: shows a slow-down where there is one. */
-static void put_hundreds(struct json *j, const struct bench_load *load, int64_t start_ns)
+static void put_hundreds(struct json *j, const struct bench_api *load, int64_t start_ns)
 {
     json_key(j, "per_s_of_each_100000");
     json_array_begin(j);
@@ -57,7 +59,7 @@ static void put_hundreds(struct json *j, const struct bench_load *load, int64_t 
     json_array_end(j);
 }
 
-static void report(const struct settings *s, const struct bench_load *load, const struct figures *f,
+static void report(const struct settings *s, const struct bench_api *load, const struct figures *f,
                    int64_t start_ns)
 {
     struct buffer text;
@@ -95,7 +97,7 @@ static void report(const struct settings *s, const struct bench_load *load, cons
     buffer_release(&text);
 }
 
-static void run_load(const struct settings *s, struct bench_load *load, struct figures *f,
+static void run_load(const struct settings *s, struct bench_api *load, struct figures *f,
                      int64_t start_ns)
 {
     int64_t end_ns = start_ns + (int64_t)s->duration * NS_PER_S;
@@ -107,11 +109,11 @@ static void run_load(const struct settings *s, struct bench_load *load, struct f
     f->rss_bytes = bench_rss_bytes();
 }
 
-static int measure(const struct settings *s, struct engine *engine, const char *path,
+static int measure(const struct settings *s, norn_engine *engine, const char *path,
                    struct figures *f)
 {
     static uint8_t payload[1 << 20];
-    struct bench_load *load = mem_take_zero(mem_process(), sizeof *load);
+    struct bench_api *load = mem_take_zero(mem_process(), sizeof *load);
     if (load == NULL) return EXIT_CODE_FAILED;
     memset(payload, 'x', sizeof payload);
     payload[0] = '"';
@@ -119,34 +121,33 @@ static int measure(const struct settings *s, struct engine *engine, const char *
     load->steps = (uint32_t)s->steps;
     load->in_flight = (uint32_t)s->in_flight;
     load->count = s->count > 0 ? s->count : UINT64_MAX;
-    load->payload = bytes_make(payload, s->payload);
+    load->payload = (struct norn_bytes){payload, s->payload};
 
     int64_t cpu_ns = clock_cpu_ns();
     int64_t start_ns = clock_mono_ns();
-    if (!bench_load_open(load, engine)) return EXIT_CODE_FAILED;
+    if (!bench_api_open(load, engine)) return EXIT_CODE_FAILED;
     run_load(s, load, f, start_ns);
     load->is_stopping = true;
-    bench_load_drain(load);
+    bench_api_drain(load);
     int64_t drained_ns = clock_mono_ns();
-    bench_wait_archived(engine);
+    bench_wait_archived(engine->engine);
     f->archived_ns = clock_mono_ns() - drained_ns;
     /* all that was started has been finished and archived by now: its whole price */
     f->cpu_ns =
         (int64_t)((double)(clock_cpu_ns() - cpu_ns) * (double)f->finished / (double)load->finished);
-    (void)engine_stats(engine, &f->stats);
-    bench_load_close(load);
-    engine_close(engine);
+    (void)engine_stats(engine->engine, &f->stats);
+    bench_api_close(load);
+    norn_engine_close(engine);
     f->disk_bytes = (uint64_t)((double)bench_disk_bytes(path, "/journal") * (double)f->finished /
                                (double)load->finished);
     report(s, load, f, start_ns);
-    bench_load_free(load);
     mem_give(mem_process(), load, sizeof *load);
     return EXIT_CODE_OK;
 }
 
 int bench_engine_run(const struct command *command, int argc, char **argv)
 {
-    struct settings s = {.steps = 5, .in_flight = 10000, .payload = 16, .duration = 10};
+    struct settings s = {.steps = 5, .in_flight = 1000, .payload = 16, .duration = 10};
     const struct option_spec specs[] = {
         {.name = "steps",
          .value = "N",
@@ -157,11 +158,11 @@ int bench_engine_run(const struct command *command, int argc, char **argv)
          .most = 10000},
         {.name = "in-flight",
          .value = "N",
-         .help = "orchestrations at once",
-         .text = "10000",
+         .help = "orchestrations at once, each with a thread that waits for it",
+         .text = "1000",
          .number = &s.in_flight,
          .least = 1,
-         .most = BENCH_SLOTS / 2},
+         .most = BENCH_CLIENTS_MAX},
         {.name = "payload",
          .value = "BYTES",
          .help = "input and result of each step",
@@ -196,13 +197,12 @@ int bench_engine_run(const struct command *command, int argc, char **argv)
     struct figures figures = {0};
     if (!bench_directory_open(&directory, s.data)) return EXIT_CODE_FAILED;
     bench_probe_fsync(directory.path, &figures.fsync_us);
-    struct engine_options options;
-    struct engine *engine = NULL;
-    char text[ENGINE_DAMAGE_SIZE];
-    engine_options_init(&options);
+    struct norn_engine_options options = NORN_ENGINE_OPTIONS;
+    norn_engine *engine = NULL;
+    const char *why = "";
     options.directory = directory.path;
-    if (engine_open(&options, text, &engine) != OK) {
-        fprintf(stderr, "norn bench engine: %s\n", text);
+    if (norn_engine_open(&options, &engine, &why) != NORN_OK) {
+        fprintf(stderr, "norn bench engine: %s\n", why);
         exit_code = EXIT_CODE_FAILED;
     } else {
         exit_code = measure(&s, engine, directory.path, &figures);

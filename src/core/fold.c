@@ -87,13 +87,40 @@ static struct item *answered_item(const struct instance *i, const struct event *
     return NULL;
 }
 
-/* Other events may have any id: what an SDK carries over often has none, which reads as 0. */
-void history_ids(const struct instance *i, struct id_set *set)
+static bool has_id_of_item(const struct item *item)
 {
-    for (const struct event *e = i->history.first; e != NULL; e = e->next) {
-        bool is_of_item = e->kind == EVENT_TASK_SCHEDULED || e->kind == EVENT_TIMER_CREATED ||
-                          e->kind == EVENT_CHILD_CREATED;
-        if (is_of_item) (void)id_set_add(set, e->id);
+    return !item->is_detached && item->kind != ITEM_CALL;
+}
+
+bool event_answers(const struct event *answer, const struct event *created)
+{
+    if (answer->ref != created->id) return false;
+    if (answer->kind == EVENT_TASK_COMPLETED || answer->kind == EVENT_TASK_FAILED)
+        return created->kind == EVENT_TASK_SCHEDULED;
+    if (answer->kind == EVENT_TIMER_FIRED) return created->kind == EVENT_TIMER_CREATED;
+    if (answer->kind == EVENT_CHILD_COMPLETED || answer->kind == EVENT_CHILD_FAILED)
+        return created->kind == EVENT_CHILD_CREATED;
+    return false;
+}
+
+/* An answer that has come but was not given to the orchestrator yet keeps its id in use: in the
+ * history it will stand behind what the turn adds. */
+void ids_in_use(const struct instance *i, uint32_t consumed_n, size_t more_n, struct id_set *set)
+{
+    size_t open_n = 0;
+    assert(consumed_n <= i->inbox.n);
+    for (struct list *n = list_first(&i->items); n != NULL; n = list_next(&i->items, n)) {
+        if (has_id_of_item(container_of(n, struct item, of_instance))) open_n++;
+    }
+    assert(open_n <= i->history.n); /* each was opened by an event of this execution */
+    id_set_init(set, &i->core->temporary, open_n + i->inbox.n + more_n);
+    for (struct list *n = list_first(&i->items); n != NULL; n = list_next(&i->items, n)) {
+        const struct item *item = container_of(n, struct item, of_instance);
+        if (has_id_of_item(item)) (void)id_set_add(set, item->id);
+    }
+    const struct event *e = i->inbox.first;
+    for (uint32_t n = 0; e != NULL; e = e->next, n++) {
+        if (n >= consumed_n && e->ref >= 0) (void)id_set_add(set, e->ref);
     }
 }
 
@@ -242,14 +269,24 @@ void instance_continue(struct instance *i, const struct record *record)
     assert(!instance_has_started(i)); /* its start is unread, before all that was carried over */
 }
 
-/* Ids of tasks that failed: their schedules are forgotten, so that the orchestrator schedules them
- * again. */
-static bool task_failed(const struct event_list *history, int32_t id)
+/* The orchestrator itself has tried again, under the same id, after e: its failure was no end. */
+static bool is_tried_again(const struct event *e, enum event_kind created, int32_t id)
 {
-    for (const struct event *e = history->first; e != NULL; e = e->next) {
-        if (e->kind == EVENT_TASK_FAILED && e->ref == id) return true;
+    for (e = e->next; e != NULL; e = e->next) {
+        if (e->kind == created && e->id == id) return true;
     }
     return false;
+}
+
+/* A task that failed: its schedule is forgotten, so that the orchestrator schedules it again. */
+static bool task_failed(const struct event *scheduled)
+{
+    bool has_failed = false;
+    for (const struct event *e = scheduled->next; e != NULL; e = e->next) {
+        if (e->kind == EVENT_TASK_SCHEDULED && e->id == scheduled->id) return false;
+        if (e->kind == EVENT_TASK_FAILED && event_answers(e, scheduled)) has_failed = true;
+    }
+    return has_failed;
 }
 
 /* There is an event of this kind about the same call or critical section. */
@@ -268,10 +305,9 @@ static bool is_answered(const struct event_list *list, const struct event *e, en
 static bool is_kept_by_rewind(const struct event_list *history, const struct event_list *inbox,
                               const struct event *e)
 {
-    if (e->kind == EVENT_TASK_FAILED || e->kind == EVENT_CHILD_FAILED ||
-        e->kind == EVENT_ENTITY_FAILED || e->kind == EVENT_EXECUTION_COMPLETED) {
-        return false;
-    }
+    if (e->kind == EVENT_TASK_FAILED) return is_tried_again(e, EVENT_TASK_SCHEDULED, e->ref);
+    if (e->kind == EVENT_CHILD_FAILED) return is_tried_again(e, EVENT_CHILD_CREATED, e->ref);
+    if (e->kind == EVENT_ENTITY_FAILED || e->kind == EVENT_EXECUTION_COMPLETED) return false;
     if (e->kind == EVENT_ENTITY_CALLED) {
         return is_answered(history, e, EVENT_ENTITY_COMPLETED) ||
                is_answered(inbox, e, EVENT_ENTITY_COMPLETED) ||
@@ -281,7 +317,7 @@ static bool is_kept_by_rewind(const struct event_list *history, const struct eve
         return is_answered(history, e, EVENT_ENTITY_LOCK_GRANTED) ||
                is_answered(inbox, e, EVENT_ENTITY_LOCK_GRANTED);
     }
-    return e->kind != EVENT_TASK_SCHEDULED || !task_failed(history, e->id);
+    return e->kind != EVENT_TASK_SCHEDULED || !task_failed(e);
 }
 
 /* ExecutionStarted again, with another execution of itself and perhaps of its parent. */

@@ -117,6 +117,15 @@ static void name_work(struct core *c, const struct work_queue *q, struct effect_
     assert(reader_is_done(&r));
 }
 
+/* Tells a step from an earlier one that had the same id. */
+static int64_t scheduled_ns(const struct item *item)
+{
+    struct event_head head;
+    enum status status = event_head_decode(event_bytes(item->created), &head);
+    assert(status == OK); /* it has been folded */
+    return head.time_ns;
+}
+
 static void take_task(struct core *c, struct item *item)
 {
     struct instance *i = item->instance;
@@ -136,6 +145,7 @@ static void take_task(struct core *c, struct item *item)
     memcpy(work->ref.execution_id, item->execution_id, EXECUTION_ID_SIZE);
     work->ref.task_id = item->id;
     work->ref.attempt = item->failures;
+    work->ref.started_ns = scheduled_ns(item);
     work->complete_by_ms = item->complete_by_ms;
     work->scheduled = copy_must(c->out->arena, event_bytes(item->created));
 }
@@ -255,7 +265,9 @@ static const char *action_problem(struct core *c, const struct action *a)
     return a->kind == ACTION_SEND_ENTITY_MESSAGE ? entity_problem(c, a) : NULL;
 }
 
-/* Ids usually grow, and then none is used twice; only an answer where they do not is searched. */
+/* Ids usually grow, and then none is used twice; only an answer where they do not is searched. An
+ * id is free again when the orchestrator has been given the answer: some SDKs try a step or a child
+ * again under the id it had before. */
 static bool ids_grow(const struct instance *i, const struct orchestrator_answer *answer)
 {
     int32_t id_last = i->id_max;
@@ -268,25 +280,24 @@ static bool ids_grow(const struct instance *i, const struct orchestrator_answer 
     return true;
 }
 
-static const char *id_problem(struct core *c, const struct instance *i,
+static const char *id_problem(struct core *c, const struct instance *i, uint32_t consumed_n,
                               const struct orchestrator_answer *answer)
 {
     struct id_set set;
     if (ids_grow(i, answer)) return NULL;
-    id_set_init(&set, &c->temporary, (size_t)i->history.n + answer->actions_n);
-    history_ids(i, &set);
+    ids_in_use(i, consumed_n, answer->actions_n, &set);
     for (uint32_t n = 0; n < answer->actions_n; n++) {
         const struct action *a = &answer->actions[n];
         if (!opens_item(a) || id_set_add(&set, a->id)) continue;
         return step_text(c,
-                         "action %d has an id that this execution has used before: the "
-                         "orchestrator is not deterministic, or the worker is broken",
+                         "action %d has an id that is still in use: the orchestrator is not "
+                         "deterministic, or the worker is broken",
                          a->id);
     }
     return NULL;
 }
 
-static const char *answer_problem(struct core *c, const struct instance *i,
+static const char *answer_problem(struct core *c, const struct instance *i, uint32_t consumed_n,
                                   const struct orchestrator_answer *answer)
 {
     if (answer->actions_n > LIMIT_ACTIONS_N) return "more than 100,000 actions in one turn";
@@ -294,7 +305,7 @@ static const char *answer_problem(struct core *c, const struct instance *i,
         const char *problem = action_problem(c, &answer->actions[n]);
         if (problem != NULL) return problem;
     }
-    return id_problem(c, i, answer);
+    return id_problem(c, i, consumed_n, answer);
 }
 
 /* A child without an id gets one that no other generation has used. */
@@ -509,7 +520,7 @@ void on_worker_turn_done(struct core *c, const struct input *in)
         reply_stale(c);
         return;
     }
-    const char *problem = answer_problem(c, i, in->done.answer);
+    const char *problem = answer_problem(c, i, ref.inbox_n, in->done.answer);
     if (problem != NULL)
         ending_fail(i, "InvalidAnswer", problem);
     else
@@ -526,6 +537,7 @@ static bool task_matches(const struct item *item, const struct work_ref *ref)
     assert(item->state != TASK_STATE_NONE);
     if (planted("skip_attempt_check")) return item->state != TASK_STATE_PARKED;
     if (ref->attempt != item->failures || item->state == TASK_STATE_PARKED) return false;
+    if (ref->started_ns != scheduled_ns(item)) return false;
     return item->state == TASK_STATE_LEASED ? ref->epoch == epoch : ref->epoch < epoch;
 }
 

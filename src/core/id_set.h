@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A set of action ids, to find one that is used twice in time that does not depend on how a worker
- * chose them.
+ * A set of action ids, to find one that is used twice at once, in time that does not depend on how
+ * a worker chose them.
  */
 #ifndef CORE_ID_SET_H
 #define CORE_ID_SET_H

@@ -48,11 +48,13 @@ struct work_ref {
     uint32_t epoch; /* of the owner that dispatched it */
     struct bytes key;
     uint8_t execution_id[EXECUTION_ID_SIZE];
-    int32_t task_id;    /* WORK_TASK */
-    uint32_t attempt;   /* failures before this dispatch */
-    uint64_t base;      /* WORK_TURN, WORK_ENTITY: turns or batches committed before it */
-    uint32_t inbox_n;   /* WORK_TURN: messages that were given; WORK_ENTITY: operations */
-    int64_t started_ns; /* WORK_TURN: the orchestrator's clock that was given */
+    int32_t task_id;  /* WORK_TASK */
+    uint32_t attempt; /* failures before this dispatch */
+    uint64_t base;    /* WORK_TURN, WORK_ENTITY: turns or batches committed before it */
+    uint32_t inbox_n; /* WORK_TURN: messages that were given; WORK_ENTITY: operations */
+    int64_t
+        started_ns; /* WORK_TURN: the orchestrator's clock that was given; WORK_TASK: when it was
+                           scheduled */
 };
 
 /* What to do when a started id exists. Two generations of clients mean two different things. */

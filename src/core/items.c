@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Open items: what an execution has begun and that has not answered. Ids are unique within an
- * execution; the map of all open items is keyed by instance and id.
+ * Open items: what an execution has begun and that has not answered. No two of an execution
+ * have the same id at once; the map of all open items is keyed by instance and id.
  */
 #include "core/state.h"
 

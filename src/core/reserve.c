@@ -165,7 +165,7 @@ static size_t generation_size(const struct instance *i)
 /* The set of ids, where they do not grow: see id_set.h. */
 static size_t ids_size(const struct instance *i, size_t more_n)
 {
-    return 256 + 32 * (i->history.n + more_n);
+    return 256 + 32 * (i->history.n + i->inbox.n + more_n);
 }
 
 /* All that may change in an entity at once: what lives moves to another arena, calls and lock

@@ -305,8 +305,12 @@ bool instance_set_started(struct instance *i, const struct event *event);
 void event_list_add(struct event_list *list, struct event *event);
 /* The first one; there must be one. */
 struct event *event_list_pop(struct event_list *list);
-/* Adds the ids under which this execution has begun something, whether it has ended or not. */
-void history_ids(const struct instance *i, struct id_set *set);
+/* The TaskScheduled, TimerCreated or SubOrchestrationInstanceCreated that a completion is for. An
+ * id may be used again afterwards; of several, the last before the answer is meant. */
+bool event_answers(const struct event *answer, const struct event *created);
+/* The ids that a turn which reads consumed_n messages may not use, with room for more_n; core's
+ * temporary arena. */
+void ids_in_use(const struct instance *i, uint32_t consumed_n, size_t more_n, struct id_set *set);
 /* To the inbox, with what its arrival means (an open item is answered, suspended, resumed). */
 void fold_message(struct instance *i, struct event *event);
 /* To the history, with what it begins or ends. */

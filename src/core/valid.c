@@ -61,15 +61,14 @@ static bool is_of_turn(enum event_kind kind)
            kind == EVENT_EXECUTION_COMPLETED;
 }
 
-/* No id is used twice; as in from_worker.c, searched only where they do not grow. */
-static bool ids_are_fresh(struct core *c, const struct instance *i, struct bytes events)
+/* No id is used twice at once; as in from_worker.c, searched only where they do not grow. */
+static bool ids_are_free(const struct instance *i, uint32_t consumed_n, struct bytes events)
 {
     struct reader r = reader_make(events);
     struct bytes one;
     struct event_head head;
     struct id_set set;
-    id_set_init(&set, &c->temporary, (size_t)i->history.n + strings_count(events));
-    history_ids(i, &set);
+    ids_in_use(i, consumed_n, strings_count(events), &set);
     while (strings_next(&r, &one)) {
         if (event_peek(one, &head) != OK) return false;
         if (!opens_item(head.kind)) continue;
@@ -78,7 +77,8 @@ static bool ids_are_fresh(struct core *c, const struct instance *i, struct bytes
     return true;
 }
 
-static bool turn_is_valid(struct core *c, const struct instance *i, struct bytes events)
+static bool turn_is_valid(struct core *c, const struct instance *i, uint32_t consumed_n,
+                          struct bytes events)
 {
     struct reader r = reader_make(events);
     struct bytes one;
@@ -93,7 +93,7 @@ static bool turn_is_valid(struct core *c, const struct instance *i, struct bytes
         if (head.id <= id_last) is_growing = false;
         id_last = head.id;
     }
-    return !r.failed && (is_growing || ids_are_fresh(c, i, events));
+    return !r.failed && (is_growing || ids_are_free(i, consumed_n, events));
 }
 
 static bool all_are_raised(struct core *c, struct bytes events)
@@ -190,7 +190,7 @@ bool record_is_valid(struct core *c, const struct instance *i, const struct reco
                is_message(head.kind);
     case RECORD_TURN:
         return !instance_is_terminal(i) && record->consumed_n <= i->inbox.n &&
-               turn_is_valid(c, i, record->events);
+               turn_is_valid(c, i, record->consumed_n, record->events);
     case RECORD_CONTINUED:
         return !instance_is_terminal(i) &&
                is_event_of_kind(c, record->event, EVENT_EXECUTION_STARTED) &&
@@ -247,6 +247,17 @@ static bool inbox_is_valid(struct core *c, const struct event_list *inbox, uint3
     return true;
 }
 
+/* Something with the id of e was begun before it and is not answered yet. */
+static bool is_id_in_use(const struct event_list *history, const struct event *e)
+{
+    const struct event *open = NULL;
+    for (const struct event *b = history->first; b != e; b = b->next) {
+        if (opens_item(b->kind) && b->id == e->id) open = b;
+        if (open != NULL && event_answers(b, open)) open = NULL;
+    }
+    return open != NULL;
+}
+
 /* Ids grow in nearly every history; only what does not is searched. */
 static bool items_are_distinct(const struct event_list *history)
 {
@@ -254,9 +265,7 @@ static bool items_are_distinct(const struct event_list *history)
     for (const struct event *e = history->first; e != NULL; e = e->next) {
         if (!opens_item(e->kind)) continue;
         if (e->id < 0) return false;
-        for (const struct event *b = history->first; e->id <= id_last && b != e; b = b->next) {
-            if (opens_item(b->kind) && b->id == e->id) return false;
-        }
+        if (e->id <= id_last && is_id_in_use(history, e)) return false;
         if (e->id > id_last) id_last = e->id;
     }
     return true;

@@ -92,9 +92,11 @@ bool activity_run(const struct function *f, struct link_work *work,
 {
     struct activity_run run;
     struct norn_bytes output = NORN_NONE;
+    struct maybe input;
 
     if (!begin(&run, f, work, lines)) return false;
-    norn_status status = f->activity(&run.context, bytes_for_user(work->input), &output, f->user);
+    if (!context_copy(&run.context, work->input, &input)) return false;
+    norn_status status = f->activity(&run.context, bytes_for_user(input), &output, f->user);
     if (status != NORN_OK) return put_failure(&run.context, status, work);
     return context_copy(&run.context, maybe_of(output), &work->result);
 }

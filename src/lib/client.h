@@ -7,7 +7,7 @@
 
 #include "lib/link.h"
 
-#include "norn.h"
+#include <norn.h>
 
 struct norn_engine {
     struct mem mem; /* its own */

@@ -66,17 +66,11 @@ char *context_text(struct norn_context *ctx, struct bytes text)
 
 bool context_copy(struct norn_context *ctx, struct maybe value, struct maybe *out)
 {
-    static const uint8_t empty[1];
-
     *out = value;
     if (!value.has) return true;
-    if (value.value.len == 0) {
-        out->value = bytes_make(empty, 0);
-        return true;
-    }
-    out->value = arena_copy(ctx->arena, value.value);
-    if (out->value.ptr == NULL) ctx->is_out_of_memory = true;
-    return out->value.ptr != NULL;
+    const char *copy = context_text(ctx, value.value);
+    out->value.ptr = (const uint8_t *)copy;
+    return copy != NULL;
 }
 
 /* ---- failures ---- */

@@ -10,7 +10,7 @@
 #include "base/status.h"
 #include "core/event.h"
 
-#include "norn.h"
+#include <norn.h>
 
 enum context_kind { CONTEXT_ORCHESTRATOR, CONTEXT_ACTIVITY, CONTEXT_ENTITY };
 
@@ -33,7 +33,8 @@ struct norn_context {
 
 /* With a final NUL, in the context's memory. NULL without. */
 char *context_text(struct norn_context *ctx, struct bytes text);
-/* A copy in the context's memory; present ones are never NULL, also when empty. False without. */
+/* A copy in the context's memory, followed by a NUL that its length does not count: so users may
+ * read a payload as a text. False without. */
 bool context_copy(struct norn_context *ctx, struct maybe value, struct maybe *out);
 
 static inline struct maybe maybe_of(struct norn_bytes value)

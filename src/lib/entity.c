@@ -127,7 +127,7 @@ static bool run_operation(struct entity_batch *b, const struct function *f, stru
 
     read_operation(event, &operation, &input);
     const char *name = context_text(&b->context, operation);
-    if (name == NULL) return false;
+    if (name == NULL || !context_copy(&b->context, input, &input)) return false;
     b->context.error = (struct norn_failure){0};
     norn_status status = f->entity(&b->context, name, bytes_for_user(input), &output, f->user);
     if (status == NORN_OK) return context_copy(&b->context, maybe_of(output), &result->output);
@@ -161,7 +161,7 @@ static bool begin(struct entity_batch *b, const struct function *f, struct link_
     b->context.here.id = context_text(&b->context, work->id);
     b->context.here.name = f->code.name;
     b->context.here.idempotency_key = "";
-    return b->context.here.id != NULL;
+    return b->context.here.id != NULL && context_copy(&b->context, work->state, &b->state);
 }
 
 bool entity_run(const struct function *f, struct link_work *work, const struct journal_lines *lines)

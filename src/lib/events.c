@@ -87,7 +87,7 @@ norn_status norn_begin_event(norn_context *ctx, const char *name, norn_task **ta
     struct unread_event *unread = unread_find(o, made->event);
     if (unread != NULL) {
         list_remove(&unread->node);
-        made->output = unread->data;
+        if (!context_copy(ctx, unread->data, &made->output)) return NORN_E_NOMEM;
         task_end(o, made, NORN_OK);
     } else {
         list_push_back(&o->event_waits, &made->awaiting);

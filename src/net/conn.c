@@ -24,6 +24,7 @@ struct conn {
     bool is_dead; /* nothing more, not even what waits */
     bool is_draining;
     int64_t born_ns;
+    size_t own_unfinished_size;
     size_t unsent;       /* pulled, but not gone */
     int64_t progress_ns; /* since when nothing went, while unsent > 0 */
     conn_wake_fn *wake;
@@ -37,12 +38,15 @@ void conn_limits_init(struct conn_limits *limits)
         .calls_n_max = 100,
         .stream_queue_size = 256 * 1024,
         .conn_queue_size = 1024 * 1024,
+        .answers_size_max = 128 * 1024 * 1024,
         .stream_window = 64 * 1024,
         .conn_window = 1024 * 1024,
         .preface_ms = 5 * 1000,
         .header_ms = 10 * 1000,
         .body_ms = 10 * 1000,
         .body_per_s = 1024,
+        .unfinished_size_max = 64 * 1024 * 1024,
+        .unfinished_size_total = 256 * 1024 * 1024,
         .idle_ms = 5 * 60 * 1000,
         .ping_ms = 30 * 1000,
         .ping_answer_ms = 20 * 1000,
@@ -60,6 +64,7 @@ enum status conn_new(const struct conn_options *options, int64_t now_ns, struct 
     assert(options->limits->body_per_s > 0);
     c->options = *options;
     c->born_ns = now_ns;
+    if (c->options.unfinished_size == NULL) c->options.unfinished_size = &c->own_unfinished_size;
     c->options.counters->connections++;
     *out = c;
     return OK;
@@ -93,9 +98,17 @@ static void die(struct conn *c, uint64_t *counter)
     conn_wake(c);
 }
 
+/* The start of a handshake. It is answered as any other nonsense, with 400: libraries know what a
+ * plain "HTTP/1.1" means that comes instead of theirs. */
+static bool is_tls(struct bytes first)
+{
+    return first.len >= 2 && first.ptr[0] == 0x16 && first.ptr[1] == 0x03;
+}
+
 /* Knows the protocol as soon as a byte differs from the greeting of HTTP/2, or it is complete. */
 static void sniff(struct conn *c, int64_t now_ns, struct bytes *bytes)
 {
+    if (c->first_n == 0 && is_tls(*bytes)) c->options.counters->tls_refused++;
     while (c->first_n < MAGIC_SIZE && bytes->len > 0) {
         uint8_t byte = bytes->ptr[0];
         bool is_magic = byte == (uint8_t)NGHTTP2_CLIENT_MAGIC[c->first_n];
@@ -172,11 +185,30 @@ bool conn_is_dead(const struct conn *c) { return c->is_dead; }
 
 /* ---- time ---- */
 
+int64_t conn_body_due_ns(const struct conn_limits *limits, int64_t due_ns, int64_t now_ns,
+                         size_t size)
+{
+    int64_t latest_ns = now_ns + limits->body_ms * NS_PER_MS;
+    int64_t paid_ms = (int64_t)(size * 1000 / limits->body_per_s);
+
+    due_ns += paid_ms * NS_PER_MS;
+    return due_ns < latest_ns ? due_ns : latest_ns;
+}
+
+static bool is_ending(const struct conn *c)
+{
+    if (c->h2 != NULL && h2_is_ending(c->h2)) return true;
+    if (c->h1 != NULL && h1_is_ending(c->h1)) return true;
+    return conn_is_over(c);
+}
+
+/* What was pulled must leave. Nobody who was told to go is waited for as long as for others, even
+ * when there is more to tell. */
 static int64_t tick_unsent(struct conn *c, int64_t now_ns)
 {
     if (c->unsent == 0) return INT64_MAX;
     int64_t limit_ms = c->options.limits->stall_ms;
-    if (conn_is_over(c) && limit_ms > FAREWELL_MS) limit_ms = FAREWELL_MS;
+    if (is_ending(c) && limit_ms > FAREWELL_MS) limit_ms = FAREWELL_MS;
     int64_t due_ns = c->progress_ns + limit_ms * NS_PER_MS;
     if (due_ns > now_ns) return due_ns;
     die(c, &c->options.counters->stalled);

@@ -25,12 +25,18 @@ struct conn_limits {
     uint32_t calls_n_max;     /* handlers at work per connection; REFUSED_STREAM beyond */
     size_t stream_queue_size; /* bytes of answers waiting per call: grpc_is_full() beyond */
     size_t conn_queue_size;   /* the same for all calls of the connection */
+    size_t answers_size_max;  /* of single answers waiting on a connection; UNAVAILABLE beyond */
     uint32_t stream_window;   /* flow control: what a peer may send before we have read it */
     uint32_t conn_window;
-    int64_t preface_ms;     /* until the first bytes have told the protocol */
-    int64_t header_ms;      /* until a request's headers are complete */
-    int64_t body_ms;        /* from then on a body must come with body_per_s */
-    uint32_t body_per_s;    /* bytes */
+    int64_t preface_ms;  /* until the first bytes have told the protocol */
+    int64_t header_ms;   /* until a request's headers are complete */
+    int64_t body_ms;     /* until its body is complete; each byte of it pays for more time, */
+    uint32_t body_per_s; /* but never for more than body_ms from when it came */
+    /* Bytes of requests that are not complete: of one connection, and of all that share the
+     * figure (conn_options). UNAVAILABLE beyond. A request that is alone on its connection is
+     * refused by the second only, and a small one (64 KiB) by the first only. */
+    size_t unfinished_size_max;
+    size_t unfinished_size_total;
     int64_t idle_ms;        /* without a call */
     int64_t ping_ms;        /* our PING on an HTTP/2 connection that has calls */
     int64_t ping_answer_ms; /* and how long its answer may take */
@@ -63,9 +69,11 @@ void conn_limits_init(struct conn_limits *limits);
     X(ping_unanswered, "connections closed: PING not answered")                                    \
     X(messages_too_large, "gRPC messages refused: above the size limit")                           \
     X(messages_malformed, "gRPC messages refused: compressed, cut short or more than one")         \
+    X(requests_too_large, "requests refused: too many bytes of unfinished ones")                   \
+    X(tls_refused, "connections that began with TLS, which is not spoken here")                    \
     X(http_malformed, "HTTP/1.1 requests refused: not valid")                                      \
     X(http2_malformed, "connections closed: HTTP/2 not valid")                                     \
-    X(answers_too_large, "streams refused: too many answers that the peer does not take")          \
+    X(answers_too_large, "calls refused: too many answers that the peer does not take")            \
     X(deadlines, "gRPC calls whose deadline passed")                                               \
     X(out_of_memory, "connections closed: out of memory")
 
@@ -82,7 +90,10 @@ struct conn_options {
     const struct grpc_service *grpc;
     const struct http_service *http;
     struct pool *pool; /* pool.h; shared by the connections of a thread. NULL: one of its own */
-    bool is_trusted;   /* the peer is on this machine */
+    /* Bytes of requests that are not complete, of all connections of a thread; outlives them. NULL:
+     * of this one. */
+    size_t *unfinished_size;
+    bool is_trusted; /* the peer is on this machine */
 };
 
 /* E_NOMEM. */

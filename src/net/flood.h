@@ -16,7 +16,7 @@
 #define FLOODS(X)                                                                                  \
     X(RESET, 1000, 100)     /* RST_STREAM received */                                              \
     X(PROVOKED, 1000, 100)  /* RST_STREAM sent by us, invalid frames received */                   \
-    X(CONTROL, 1000, 100)   /* PING, SETTINGS, PRIORITY, frames of unknown types */                \
+    X(CONTROL, 1000, 100)   /* PING, SETTINGS, PRIORITY */                                         \
     X(EMPTY_DATA, 100, 100) /* DATA with nothing in it and no end */
 
 enum flood_kind {

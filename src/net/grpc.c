@@ -15,6 +15,11 @@ void grpc_set_user(struct grpc_call *call, void *user) { call->user = user; }
 
 void *grpc_user(const struct grpc_call *call) { return call->user; }
 
+bool grpc_is_beside(const struct grpc_call *call, const struct grpc_call *other)
+{
+    return call->h2 != NULL && call->h2 == other->h2;
+}
+
 bool grpc_is_closed(const struct grpc_call *call) { return call->is_closed; }
 
 size_t grpc_queued(const struct grpc_call *call) { return call_queued(call); }
@@ -87,8 +92,23 @@ void grpc_finish(struct grpc_call *call, enum grpc_code code, const char *text)
     conn_wake(h2->conn);
 }
 
+/* Requests are small and answers may be large: a peer that asks for hundreds at once and takes none
+ * must not fill our memory. One answer alone may have any size. */
+static bool is_too_much(const struct grpc_call *call, struct bytes message)
+{
+    const struct h2 *h2 = call->h2;
+
+    return !call->is_closed && h2->queued > 0 &&
+           h2->queued + message.len > h2->limits->answers_size_max;
+}
+
 void grpc_answer(struct grpc_call *call, struct bytes message)
 {
+    if (is_too_much(call, message)) {
+        call->h2->counters->answers_too_large++;
+        grpc_finish(call, GRPC_UNAVAILABLE, "earlier answers have not been taken yet");
+        return;
+    }
     enum status status = grpc_send(call, message);
 
     if (status == E_NOMEM)

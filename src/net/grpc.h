@@ -71,6 +71,8 @@ enum status grpc_send(struct grpc_call *call, struct bytes message);
 bool grpc_is_full(struct grpc_call *call);
 /* Bytes that wait for this peer. */
 size_t grpc_queued(const struct grpc_call *call);
+/* Whether both came over the same connection, which is still there. */
+bool grpc_is_beside(const struct grpc_call *call, const struct grpc_call *other);
 /* closed() was called. */
 bool grpc_is_closed(const struct grpc_call *call);
 /* The end of the handler; the call is gone for it. text: for people, "" or NULL = none. */

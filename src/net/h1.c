@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One HTTP/1.1 connection: requests one after the other. What a peer sends ahead waits until the
- * present request is answered; beyond a limit we stop reading (h1_wants_read).
+ * present request is answered, and while the peer does not take the answers that are there; beyond
+ * a limit we stop reading (h1_wants_read).
  *
  *      waiting ──first byte──> head ──empty line──> body ──all of it──> busy ──answer──> waiting
  *
@@ -17,6 +18,7 @@
 #include "net/state.h"
 
 #define AHEAD_SIZE_MAX (64 * 1024)
+#define OUT_SIZE_MAX (256 * 1024) /* of answers; then the next request waits */
 #define KEPT_SIZE_MAX (64 * 1024) /* of a buffer between two requests */
 
 enum h1_phase { H1_WAITING, H1_HEAD, H1_BODY, H1_BUSY };
@@ -33,7 +35,10 @@ struct h1 {
     bool is_last; /* the connection ends with this answer */
     bool is_over; /* nothing more is read */
     int64_t now_ns;
-    int64_t since_ns; /* the phase */
+    int64_t since_ns;    /* the phase */
+    int64_t body_due_ns; /* until when more of the body must have come */
+    size_t unfinished;   /* of `in`: counted in *unfinished_all */
+    size_t *unfinished_all;
     struct buffer in; /* what came and belongs to no complete request */
     struct head_search search;
     bool is_empty_line_over; /* before the head; there was one, or there will be none */
@@ -61,6 +66,7 @@ enum status h1_new(const struct conn_options *options, struct conn *conn, int64_
     h1->limits = options->limits;
     h1->counters = options->counters;
     h1->service = options->http;
+    h1->unfinished_all = options->unfinished_size;
     h1->now_ns = h1->since_ns = now_ns;
     buffer_init(&h1->in, h1->mem);
     buffer_init(&h1->request, h1->mem);
@@ -77,9 +83,20 @@ static void destroy(struct h1 *h1)
     mem_give(h1->mem, h1, sizeof *h1);
 }
 
+/* Keeps the figure of what unfinished bodies hold. */
+static void count_unfinished(struct h1 *h1)
+{
+    size_t size = h1->phase == H1_BODY ? h1->in.len : 0;
+
+    *h1->unfinished_all += size - h1->unfinished;
+    h1->unfinished = size;
+}
+
 void h1_free(struct h1 *h1, int64_t now_ns)
 {
     h1->now_ns = now_ns;
+    buffer_release(&h1->in);
+    count_unfinished(h1);
     h1->conn = NULL;
     if (h1->phase != H1_BUSY) {
         destroy(h1);
@@ -190,6 +207,7 @@ static bool read_head(struct h1 *h1)
         return false;
     }
     set_phase(h1, H1_BODY);
+    h1->body_due_ns = h1->now_ns + h1->limits->body_ms * NS_PER_MS;
     bool is_body_awaited = h1->in.len < h1->head_size + h1->head.body_size;
     if (h1->head.is_continue_expected && is_body_awaited)
         buffer_append_bytes(&h1->out, BYTES_LITERAL("HTTP/1.1 100 Continue\r\n\r\n"));
@@ -231,7 +249,7 @@ static void give_to_service(struct h1 *h1)
  * other in this loop, not one inside the other. */
 static void advance(struct h1 *h1)
 {
-    while (!h1->is_over && h1->phase != H1_BUSY) {
+    while (!h1->is_over && h1->phase != H1_BUSY && h1->out.len < OUT_SIZE_MAX) {
         if (h1->phase == H1_WAITING) {
             if (h1->in.len == 0) return;
             begin_head(h1);
@@ -251,25 +269,39 @@ enum status h1_feed(struct h1 *h1, int64_t now_ns, struct bytes bytes)
         h1->counters->out_of_memory++;
         h1->is_over = true;
     }
+    if (h1->phase == H1_BODY)
+        h1->body_due_ns = conn_body_due_ns(h1->limits, h1->body_due_ns, now_ns, bytes.len);
     advance(h1);
+    count_unfinished(h1);
+    if (!h1->is_over && h1->unfinished > SMALL_SIZE &&
+        *h1->unfinished_all > h1->limits->unfinished_size_total) {
+        h1->counters->requests_too_large++;
+        refuse(h1, 503);
+        count_unfinished(h1);
+    }
     return h1->is_over ? E_CLOSED : OK;
 }
 
 bool h1_wants_read(const struct h1 *h1)
 {
-    return !h1->is_over && (h1->phase != H1_BUSY || h1->in.len < AHEAD_SIZE_MAX);
+    bool is_waiting = h1->phase == H1_BUSY || h1->out.len >= OUT_SIZE_MAX;
+
+    return !h1->is_over && (!is_waiting || h1->in.len < AHEAD_SIZE_MAX);
 }
 
 bool h1_pull(struct h1 *h1, struct buffer *out)
 {
     /* An answer that came outside of h1_feed() makes room for the next request. */
     advance(h1);
+    count_unfinished(h1);
     if (h1->out.len == 0) return false;
     buffer_append_bytes(out, buffer_view(&h1->out));
     buffer_clear(&h1->out);
     if (h1->out.size > KEPT_SIZE_MAX) buffer_release(&h1->out);
     return true;
 }
+
+bool h1_is_ending(const struct h1 *h1) { return h1->is_over; }
 
 bool h1_is_over(const struct h1 *h1) { return h1->is_over && h1->out.len == 0; }
 
@@ -287,20 +319,19 @@ int64_t h1_tick(struct h1 *h1, int64_t now_ns)
     uint64_t *counter = &h1->counters->slow_request;
 
     h1->now_ns = now_ns;
-    if (h1->is_over) return INT64_MAX;
+    /* While answers wait the peer's reading is watched, and nothing else. */
+    if (h1->is_over || h1->out.len >= OUT_SIZE_MAX) return INT64_MAX;
     switch (h1->phase) {
     case H1_WAITING:
         after_ms = limits->idle_ms;
         counter = &h1->counters->idle_closed;
         break;
     case H1_HEAD: after_ms = limits->header_ms; break;
-    case H1_BODY:
-        after_ms =
-            limits->body_ms + (int64_t)((h1->in.len - h1->head_size) * 1000 / limits->body_per_s);
-        break;
+    case H1_BODY: break;
     case H1_BUSY: return INT64_MAX;
     }
     int64_t due_ns = h1->since_ns + after_ms * NS_PER_MS;
+    if (h1->phase == H1_BODY) due_ns = h1->body_due_ns;
     if (due_ns > now_ns) return due_ns;
     (*counter)++;
     h1->is_over = true;

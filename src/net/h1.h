@@ -18,6 +18,8 @@ void h1_free(struct h1 *h1, int64_t now_ns);
 enum status h1_feed(struct h1 *h1, int64_t now_ns, struct bytes bytes);
 bool h1_pull(struct h1 *h1, struct buffer *out);
 bool h1_wants_read(const struct h1 *h1);
+/* It has ended, though its last words may still wait. */
+bool h1_is_ending(const struct h1 *h1);
 bool h1_is_over(const struct h1 *h1);
 int64_t h1_tick(struct h1 *h1, int64_t now_ns);
 void h1_drain(struct h1 *h1);

@@ -89,6 +89,7 @@ enum status h2_new(const struct conn_options *options, struct conn *conn, int64_
     h2->limits = limits;
     h2->counters = options->counters;
     h2->service = options->grpc;
+    h2->unfinished_all = options->unfinished_size;
     h2->now_ns = h2->born_ns = h2->received_ns = h2->pinged_ns = now_ns;
     pool_init(&h2->own_pool, options->mem, OWN_POOL_SIZE);
     h2->pool = options->pool != NULL ? options->pool : &h2->own_pool;
@@ -178,6 +179,7 @@ void h2_free(struct h2 *h2, int64_t now_ns)
     assert(h2->queued == 0);
     assert(h2->slots_n == 0);
     assert(h2->coming_n == 0);
+    assert(h2->unfinished == 0);
     assert(h2->streams_n == 0);
     nghttp2_session_del(h2->session);
     pool_release(&h2->own_pool);
@@ -186,6 +188,8 @@ void h2_free(struct h2 *h2, int64_t now_ns)
 }
 
 bool h2_wants_read(const struct h2 *h2) { return !h2->is_ending; }
+
+bool h2_is_ending(const struct h2 *h2) { return h2->is_ending; }
 
 bool h2_is_over(const struct h2 *h2)
 {
@@ -207,6 +211,13 @@ void h2_drain(struct h2 *h2, int64_t now_ns)
 
 /* ---- bytes ---- */
 
+/* Headers and trailers of every call it may have are owed to the peer, and wait when it writes all
+ * its requests before it reads; what is beyond, it provoked. */
+static size_t outbound_frames_n_max(const struct h2 *h2)
+{
+    return OUTBOUND_FRAMES_N_MAX + 2 * (size_t)h2->limits->calls_n_max;
+}
+
 enum status h2_feed(struct h2 *h2, int64_t now_ns, struct bytes bytes)
 {
     h2->now_ns = now_ns;
@@ -220,7 +231,7 @@ enum status h2_feed(struct h2 *h2, int64_t now_ns, struct bytes bytes)
             break;
         }
         bytes = bytes_make(bytes.ptr + n, bytes.len - n);
-        if (nghttp2_session_get_outbound_queue_size(h2->session) > OUTBOUND_FRAMES_N_MAX)
+        if (nghttp2_session_get_outbound_queue_size(h2->session) > outbound_frames_n_max(h2))
             h2_end(h2, NGHTTP2_ENHANCE_YOUR_CALM, &h2->counters->provoked_flood);
     }
     return h2->is_ending ? E_CLOSED : OK;
@@ -292,8 +303,7 @@ static int64_t slow_ns(const struct h2 *h2, const struct grpc_call *call)
     const struct conn_limits *limits = h2->limits;
 
     if (call->phase == REQUEST_HEADERS) return after_ms(call->begun_ns, limits->header_ms);
-    int64_t paid_ms = (int64_t)(call->received_size * 1000 / limits->body_per_s);
-    return after_ms(call->begun_ns, limits->body_ms + paid_ms);
+    return call->body_due_ns;
 }
 
 static int64_t tick_coming(struct h2 *h2)

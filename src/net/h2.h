@@ -17,6 +17,8 @@ void h2_free(struct h2 *h2, int64_t now_ns);
 enum status h2_feed(struct h2 *h2, int64_t now_ns, struct bytes bytes);
 bool h2_pull(struct h2 *h2, int64_t now_ns, struct buffer *out, size_t size_max);
 bool h2_wants_read(const struct h2 *h2);
+/* It has ended, though its last words may still wait. */
+bool h2_is_ending(const struct h2 *h2);
 bool h2_is_over(const struct h2 *h2);
 int64_t h2_tick(struct h2 *h2, int64_t now_ns);
 void h2_drain(struct h2 *h2, int64_t now_ns);

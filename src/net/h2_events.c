@@ -92,12 +92,19 @@ static bool count_field(struct h2 *h2, size_t name_size, size_t value_size)
            h2->header_fields_n <= HEADER_FIELDS_N_MAX;
 }
 
+/* A connection that ends need not hear the rest of its header block: a byte of it may stand for
+ * four thousand. */
+static int after_refused_field(const struct h2 *h2)
+{
+    return h2->is_ending ? NGHTTP2_ERR_PAUSE : 0;
+}
+
 static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
                      size_t name_size, const uint8_t *value, size_t value_size, uint8_t flags,
                      void *user)
 {
     (void)flags;
-    if (!count_field(user, name_size, value_size)) return 0;
+    if (!count_field(user, name_size, value_size)) return after_refused_field(user);
     struct grpc_call *call = call_of(session, frame->hd.stream_id);
     if (call != NULL)
         request_header(call, bytes_make(name, name_size), bytes_make(value, value_size));
@@ -114,7 +121,7 @@ static int on_invalid_header(nghttp2_session *session, const nghttp2_frame *fram
     (void)name;
     (void)value;
     (void)flags;
-    if (!count_field(user, name_size, value_size)) return 0;
+    if (!count_field(user, name_size, value_size)) return after_refused_field(user);
     return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE; /* resets the stream */
 }
 
@@ -238,7 +245,7 @@ static int send_data(nghttp2_session *session, nghttp2_frame *frame, const uint8
     if (call_queued(call) == 0) {
         call->queue_at = 0;
         if (call->is_ended)
-            buffer_release(&call->queue);
+            call_trim(&call->queue);
         else
             buffer_clear(&call->queue);
     }

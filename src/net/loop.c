@@ -40,6 +40,7 @@
 #define USER_TIMEOUT_MS 30000 /* TCP: unacknowledged bytes end the connection */
 #define SIGNALS_N 4
 #define LINGER_MS 1000
+#define TLS_TELL_NS (60 * NS_PER_S)
 #define LINGER_SIZE (4 * 1024 * 1024)
 
 /* Something that is due at a time: a connection's time-out, or a timer of the loop's user. */
@@ -100,6 +101,9 @@ struct loop {
     uint32_t peers_n;
     uint32_t closing_n; /* peers whose handle libuv still has */
     int64_t now_ns;
+    size_t unfinished_size; /* see conn.h */
+    uint64_t tls_told_n;    /* of counters.tls_refused */
+    int64_t tls_told_ns;
     int64_t timer_ns; /* what the uv timer is set to; INT64_MAX = nothing */
     struct buffer out;
     uint8_t *in;
@@ -177,6 +181,12 @@ void loop_timer_free(struct loop_timer *t)
 /* ---- the end of a peer ---- */
 
 static void start_reading(struct peer *p);
+
+static void stop_reading(struct peer *p)
+{
+    uv_read_stop((uv_stream_t *)&p->tcp);
+    p->is_reading = false;
+}
 
 static void check_drained(struct loop *l)
 {
@@ -341,10 +351,7 @@ static void settle(struct peer *p)
         due_set(l, &p->due, next_ns);
     bool wants_read = conn_wants_read(p->conn);
     if (wants_read && !p->is_reading) start_reading(p);
-    if (!wants_read && p->is_reading) {
-        uv_read_stop((uv_stream_t *)&p->tcp);
-        p->is_reading = false;
-    }
+    if (!wants_read && p->is_reading) stop_reading(p);
 }
 
 static void on_again(uv_idle_t *idle) { (void)idle; }
@@ -404,6 +411,20 @@ static void on_prepare(uv_prepare_t *prepare)
     set_uv_timer(l);
 }
 
+/* A client that is set to TLS tries again and again: its owner needs one line, not thousands. */
+static void tell_tls(struct loop *l)
+{
+    uint64_t n = l->counters.tls_refused;
+
+    if (n == l->tls_told_n) return;
+    if (l->tls_told_n > 0 && l->now_ns - l->tls_told_ns < TLS_TELL_NS) return;
+    log_warn("a client speaks TLS, and this server does not yet: connect without it (%llu such "
+             "connections so far)",
+             (unsigned long long)n);
+    l->tls_told_n = n;
+    l->tls_told_ns = l->now_ns;
+}
+
 static void unstick_listeners(struct loop *l);
 
 static void on_check(uv_check_t *check)
@@ -415,6 +436,7 @@ static void on_check(uv_check_t *check)
     unstick_listeners(l);
     tell_turned(l); /* they can begin while we write */
     flush(l);
+    tell_tls(l);
 }
 
 /* ---- reading ---- */
@@ -443,6 +465,8 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
         return;
     }
     (void)conn_feed(p->conn, p->loop->now_ns, bytes_make(buf->base, (size_t)n));
+    /* libuv would read on, up to 32 times. */
+    if (!conn_wants_read(p->conn)) stop_reading(p);
     make_dirty(p);
 }
 
@@ -499,6 +523,7 @@ static bool open_conn(struct peer *p)
                                          .grpc = l->options.grpc,
                                          .http = l->options.http,
                                          .pool = &l->pool,
+                                         .unfinished_size = &l->unfinished_size,
                                          .is_trusted = is_peer_local(p)};
 
     if (l->peers_n >= l->options.connections_n_max || l->is_draining) return false;

@@ -22,10 +22,14 @@ struct pool_block {
 void pool_init(struct pool *p, struct mem *mem, size_t waiting_size_max)
 {
     *p = (struct pool){.mem = mem, .waiting_size_max = waiting_size_max};
+    list_init(&p->kept);
 }
 
 void pool_release(struct pool *p)
 {
+    struct list *node;
+
+    while ((node = pool_take_kept(p)) != NULL) p->kept_free(node);
     for (int i = 0; i < POOL_CLASSES_N; i++) {
         struct pool_block *b;
         while ((b = p->waiting[i]) != NULL) {
@@ -35,6 +39,24 @@ void pool_release(struct pool *p)
         }
     }
     p->waiting_size = 0;
+}
+
+bool pool_keep(struct pool *p, struct list *node, void (*free)(struct list *node))
+{
+    assert(p->kept_n == 0 || p->kept_free == free);
+    if (p->kept_n == POOL_KEPT_N_MAX) return false;
+    p->kept_free = free;
+    list_push_front(&p->kept, node); /* the last one is still in the cache */
+    p->kept_n++;
+    return true;
+}
+
+struct list *pool_take_kept(struct pool *p)
+{
+    struct list *node = list_pop_front(&p->kept);
+
+    if (node != NULL) p->kept_n--;
+    return node;
 }
 
 /* POOL_CLASSES_N: none is as large. */

@@ -7,7 +7,7 @@
 #ifndef NET_POOL_H
 #define NET_POOL_H
 
-#include <stddef.h>
+#include "base/list.h"
 
 struct mem;
 struct pool_block;
@@ -19,6 +19,9 @@ struct pool {
     struct pool_block *waiting[POOL_CLASSES_N];
     size_t waiting_size;
     size_t waiting_size_max;
+    struct list kept; /* see pool_keep() */
+    size_t kept_n;
+    void (*kept_free)(struct list *node);
 };
 
 void pool_init(struct pool *p, struct mem *mem, size_t waiting_size_max);
@@ -31,5 +34,13 @@ void *pool_take_zero(struct pool *p, size_t size);
 void pool_give(struct pool *p, void *ptr);
 /* Like realloc. */
 void *pool_resize(struct pool *p, void *ptr, size_t size);
+
+/* Objects that are put away with the memory they own, for who needs the next one: all of one kind,
+ * told by their node. They are not the pool's blocks; `free` is for those that are left when the
+ * pool is released. False: there are POOL_KEPT_N_MAX already, the object stays the caller's. */
+#define POOL_KEPT_N_MAX 256
+bool pool_keep(struct pool *p, struct list *node, void (*free)(struct list *node));
+/* NULL: there is none. */
+struct list *pool_take_kept(struct pool *p);
 
 #endif

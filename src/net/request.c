@@ -9,9 +9,12 @@
 #include "net/state.h"
 
 #include "base/assert.h"
+#include "base/clock.h"
 #include "base/mem.h"
 
 #define TEXT_SIZE_MAX_BYTES (2 * HEADER_LIST_SIZE_MAX)
+#define KEPT_SIZE_MAX 1024  /* of each buffer of a call that is over, or waits */
+#define TEXT_SIZE_FIRST 200 /* path, hub and user agent of an ordinary request */
 
 static bool is_coming(enum request_phase phase) { return phase != REQUEST_OVER; }
 
@@ -24,24 +27,65 @@ static void set_phase(struct grpc_call *call, enum request_phase phase)
     call->phase = phase;
 }
 
+/* A call takes four pieces of memory, and hundreds of them come at once: those that are over keep
+ * theirs for the next. */
+static struct grpc_call *call_take(struct h2 *h2)
+{
+    struct list *node = pool_take_kept(h2->pool);
+
+    if (node == NULL) {
+        struct grpc_call *call = mem_take_zero(h2->mem, sizeof *call);
+        if (call == NULL) return NULL;
+        call->mem = h2->mem;
+        buffer_init(&call->text, h2->mem);
+        buffer_init(&call->message, h2->mem);
+        buffer_init(&call->code_text, h2->mem);
+        buffer_init(&call->queue, h2->mem);
+        return call;
+    }
+    struct grpc_call *call = container_of(node, struct grpc_call, link);
+    assert(call->mem == h2->mem);
+    *call = (struct grpc_call){.mem = call->mem,
+                               .text = call->text,
+                               .message = call->message,
+                               .code_text = call->code_text,
+                               .queue = call->queue};
+    return call;
+}
+
+static void call_destroy(struct list *node)
+{
+    struct grpc_call *call = container_of(node, struct grpc_call, link);
+
+    buffer_release(&call->text);
+    buffer_release(&call->message);
+    buffer_release(&call->code_text);
+    buffer_release(&call->queue);
+    mem_give(call->mem, call, sizeof *call);
+}
+
+void call_trim(struct buffer *buffer)
+{
+    if (buffer->size > KEPT_SIZE_MAX)
+        buffer_release(buffer);
+    else
+        buffer_clear(buffer);
+}
+
 struct grpc_call *call_new(struct h2 *h2, int32_t stream_id)
 {
-    struct grpc_call *call = mem_take_zero(h2->mem, sizeof *call);
+    struct grpc_call *call = call_take(h2);
 
     if (call == NULL) return NULL;
     call->h2 = h2;
-    call->mem = h2->mem;
     call->stream_id = stream_id;
     call->is_stream_open = true;
     call->has_slot = true;
     call->phase = REQUEST_HEADERS;
     call->begun_ns = h2->now_ns;
+    call->body_due_ns = h2->now_ns + h2->limits->body_ms * NS_PER_MS;
     call->deadline_ns = INT64_MAX;
     heap_node_init(&call->deadline);
-    buffer_init(&call->text, h2->mem);
-    buffer_init(&call->message, h2->mem);
-    buffer_init(&call->code_text, h2->mem);
-    buffer_init(&call->queue, h2->mem);
     list_push_back(&h2->calls, &call->link);
     h2->calls_n++;
     h2->slots_n++;
@@ -64,23 +108,34 @@ void call_drop_slot(struct grpc_call *call)
     call->has_slot = false;
 }
 
+static void drop_message(struct grpc_call *call)
+{
+    call->h2->unfinished -= call->message.len;
+    *call->h2->unfinished_all -= call->message.len;
+    call_trim(&call->message);
+}
+
 void call_free(struct grpc_call *call)
 {
+    struct h2 *h2 = call->h2;
+
     assert(!call->is_handled);
     assert(!call->is_stream_open);
-    if (call->h2 != NULL) {
-        set_phase(call, REQUEST_OVER);
-        call_drop_slot(call);
-        clear_deadline(call);
-        if (call->is_full_told) call->h2->full_told_n--;
-        call->h2->calls_n--;
-        list_remove(&call->link);
+    if (h2 == NULL) { /* and its pool may be gone as well */
+        call_destroy(&call->link);
+        return;
     }
-    buffer_release(&call->text);
-    buffer_release(&call->message);
-    buffer_release(&call->code_text);
-    buffer_release(&call->queue);
-    mem_give(call->mem, call, sizeof *call);
+    set_phase(call, REQUEST_OVER);
+    call_drop_slot(call);
+    clear_deadline(call);
+    if (call->is_full_told) h2->full_told_n--;
+    h2->calls_n--;
+    list_remove(&call->link);
+    call_trim(&call->text);
+    drop_message(call);
+    call_trim(&call->code_text);
+    call_trim(&call->queue);
+    if (!pool_keep(h2->pool, &call->link, call_destroy)) call_destroy(&call->link);
 }
 
 void call_close(struct grpc_call *call)
@@ -107,7 +162,7 @@ static void refuse(struct grpc_call *call, enum grpc_code code, const char *text
 {
     assert(!call->is_handled);
     set_phase(call, REQUEST_OVER);
-    buffer_release(&call->message);
+    drop_message(call);
     clear_deadline(call);
     call_drop_slot(call);
     if (call->is_stream_open) answer_end(call, code, text);
@@ -143,7 +198,7 @@ void call_stream_closed(struct grpc_call *call)
     call->is_stream_open = false;
     h2->streams_n--;
     h2->queued -= call_queued(call);
-    buffer_release(&call->queue);
+    call_trim(&call->queue);
     call->queue_at = 0;
     if (call->phase == REQUEST_OVERSIZE) refuse_oversize(call);
     if (!call->is_handled) {
@@ -163,11 +218,13 @@ static struct span keep(struct grpc_call *call, struct bytes value)
     struct span span = {(uint32_t)call->text.len, (uint32_t)value.len};
 
     if (call->text.len + value.len > TEXT_SIZE_MAX_BYTES) return (struct span){0, 0};
+    if (call->text.size == 0 && value.len < TEXT_SIZE_FIRST)
+        (void)buffer_reserve(&call->text, TEXT_SIZE_FIRST);
     buffer_append_bytes(&call->text, value);
     return span;
 }
 
-static bool is_text(struct bytes value, const char *text)
+static inline bool is_text(struct bytes value, const char *text)
 {
     return bytes_equal(value, bytes_of_text(text));
 }
@@ -195,8 +252,8 @@ static void take_timeout(struct grpc_call *call, struct bytes value)
 
 void request_header(struct grpc_call *call, struct bytes name, struct bytes value)
 {
-    static const char *const names[] = {
-#define X(text) text,
+    static const struct bytes names[] = {
+#define X(text) {(const uint8_t *)text, sizeof text - 1},
         KEPT_HEADERS(X)
 #undef X
     };
@@ -212,7 +269,7 @@ void request_header(struct grpc_call *call, struct bytes name, struct bytes valu
         take_timeout(call, value);
     } else {
         for (size_t i = 0; i < KEPT_HEADERS_N; i++) {
-            if (call->kept[i].len == 0 && is_text(name, names[i])) {
+            if (call->kept[i].len == 0 && bytes_equal(name, names[i])) {
                 call->kept[i] = keep(call, value);
                 break;
             }
@@ -306,9 +363,38 @@ static void prefix_done(struct grpc_call *call)
 
 static size_t least(size_t a, size_t b) { return a < b ? a : b; }
 
+/* Unfinished messages hold so much that this one is not taken as well. */
+static bool is_crowded(const struct grpc_call *call)
+{
+    const struct h2 *h2 = call->h2;
+    const struct conn_limits *limits = h2->limits;
+    bool is_alone = h2->unfinished == call->message.len;
+
+    if (h2->unfinished > limits->unfinished_size_max && !is_alone) return true;
+    return *h2->unfinished_all > limits->unfinished_size_total && call->message_size > SMALL_SIZE;
+}
+
+static void take_bytes(struct grpc_call *call, struct bytes bytes)
+{
+    struct h2 *h2 = call->h2;
+    size_t before = call->message.len;
+
+    buffer_append_bytes(&call->message, bytes);
+    h2->unfinished += call->message.len - before;
+    *h2->unfinished_all += call->message.len - before;
+    if (call->message.failed) {
+        refuse(call, GRPC_UNAVAILABLE, "out of memory");
+    } else if (is_crowded(call)) {
+        h2->counters->requests_too_large++;
+        refuse(call, GRPC_UNAVAILABLE, "too much is being received: try again later");
+    }
+}
+
 void request_data(struct grpc_call *call, struct bytes data)
 {
-    call->received_size += data.len;
+    const struct h2 *h2 = call->h2;
+
+    call->body_due_ns = conn_body_due_ns(h2->limits, call->body_due_ns, h2->now_ns, data.len);
     while (data.len > 0 && call->phase != REQUEST_OVER) {
         size_t n;
         if (call->prefix_n < PREFIX_SIZE) {
@@ -320,9 +406,9 @@ void request_data(struct grpc_call *call, struct bytes data)
             size_t size = call->message_size;
             if (call->phase == REQUEST_OVERSIZE) size = least(size, OVERSIZE_START_SIZE);
             n = least(size - call->message.len, data.len);
-            buffer_append(&call->message, data.ptr, n);
-            if (call->message.failed) {
-                refuse(call, GRPC_UNAVAILABLE, "out of memory");
+            take_bytes(call, bytes_make(data.ptr, n));
+            if (call->phase == REQUEST_OVER) {
+                break; /* refused */
             } else if (call->phase == REQUEST_OVERSIZE) {
                 if (call->message.len == size) refuse_oversize(call);
             } else if (n == 0) {
@@ -342,7 +428,7 @@ static void give_to_service(struct grpc_call *call)
     service->call(service->user, call, buffer_view(&call->message));
     /* Still there: its stream is open as long as nghttp2 is telling us about it. */
     assert(call->is_stream_open);
-    buffer_release(&call->message);
+    drop_message(call);
 }
 
 void request_end(struct grpc_call *call)

@@ -32,12 +32,13 @@
 #define HEADER_FIELDS_N_MAX 100
 #define CONTINUATIONS_N_MAX 8
 #define OUTBOUND_ACKS_N_MAX 100
-#define OUTBOUND_FRAMES_N_MAX 1000 /* frames that wait in nghttp2 because the peer does not read */
+#define OUTBOUND_FRAMES_N_MAX 1000 /* that wait for the peer, besides those of its calls */
 #define SETTINGS_N_MAX 32
 #define OVERSIZE_START_SIZE 512
 #define FRAME_HEAD_SIZE 9
 #define WINDOW_RESERVE (16 * 1024) /* of the peer's window: not for calls that stream */
 #define PREFIX_SIZE 5              /* of a gRPC message: compressed flag, length */
+#define SMALL_SIZE (64 * 1024)     /* a message that is taken though others hold too much */
 
 /* Headers of a request that are kept, besides the path. */
 #define KEPT_HEADERS(X)                                                                            \
@@ -86,7 +87,7 @@ struct grpc_call {
     uint8_t prefix[PREFIX_SIZE];
     uint8_t prefix_n;
     uint32_t message_size; /* by the prefix */
-    size_t received_size;  /* of the body, for its rate */
+    int64_t body_due_ns;   /* until when more of the body must have come */
     struct buffer message;
 
     bool is_handled;   /* the service has it and has not finished */
@@ -115,14 +116,16 @@ struct h2 {
     int64_t now_ns; /* of the call into h2 that is running */
     struct flood flood;
     struct list calls;
-    struct heap deadlines; /* of calls with one that is not over */
-    uint32_t calls_n;      /* in `calls` */
-    uint32_t slots_n;      /* calls with has_slot */
-    uint32_t streams_n;    /* calls with is_stream_open */
-    uint32_t coming_n;     /* calls in REQUEST_HEADERS, _MESSAGE or _OVERSIZE */
-    size_t queued;         /* bytes in the queues of all calls */
-    uint32_t full_told_n;  /* calls with is_full_told */
-    bool is_window_short;  /* a call that streams waits for the connection's window */
+    struct heap deadlines;  /* of calls with one that is not over */
+    uint32_t calls_n;       /* in `calls` */
+    uint32_t slots_n;       /* calls with has_slot */
+    uint32_t streams_n;     /* calls with is_stream_open */
+    uint32_t coming_n;      /* calls in REQUEST_HEADERS, _MESSAGE or _OVERSIZE */
+    size_t queued;          /* bytes in the queues of all calls */
+    size_t unfinished;      /* bytes of messages that are not complete */
+    size_t *unfinished_all; /* the same of all connections of the thread */
+    uint32_t full_told_n;   /* calls with is_full_told */
+    bool is_window_short;   /* a call that streams waits for the connection's window */
     /* Of the header block that is coming, whether its stream has a call or not. */
     unsigned continuations_n;
     uint32_t header_fields_n;
@@ -148,6 +151,9 @@ struct h2 {
 
 /* conn.c */
 void conn_wake(struct conn *c);
+/* The time until which a body is waited for, after so many bytes of it have come. */
+int64_t conn_body_due_ns(const struct conn_limits *limits, int64_t due_ns, int64_t now_ns,
+                         size_t size);
 
 /* h2.c: ends the connection; the reason's counter is counted once. */
 void h2_end(struct h2 *h2, uint32_t error_code, uint64_t *counter);
@@ -174,6 +180,8 @@ void answer_reset(struct grpc_call *call, uint32_t error_code);
 struct grpc_call *call_new(struct h2 *h2, int32_t stream_id);
 /* Neither stream nor handler any more. */
 void call_free(struct grpc_call *call);
+/* Empties a buffer of a call that needs it no more; a large one loses its memory. */
+void call_trim(struct buffer *buffer);
 void call_drop_slot(struct grpc_call *call);
 /* The stream is closed: tells the handler, frees what nobody needs. */
 void call_stream_closed(struct grpc_call *call);

@@ -4,7 +4,9 @@
  * worker was given before its detachment is seen before that is done. The bell is rung once for any
  * number of them: it costs a system call.
  *
- * Errands are used again with their memory, so that an ordinary call takes none.
+ * Errands are used again with their memory, so that an ordinary call takes none. So are parcels:
+ * they are filled on a host's thread and emptied on the network's, which is the dearest thing that
+ * can be done with malloc.
  */
 #include "server/desk.h"
 
@@ -12,10 +14,17 @@
 
 #include <stdatomic.h>
 
-/* What is kept of errands that were freed: so many, each with memory up to this size. */
+/* What is kept of errands that were freed, and of parcels for each shard: so many, each with memory
+ * up to this size. */
 #define SPARE_N_MAX 256u
 #define SPARE_SIZE_MAX ((size_t)16 << 10)
 #define ARENA_CHUNK_SIZE 512
+
+/* Parcels of one shard that can be used again. */
+struct parcel_shelf {
+    struct queue back; /* from the network's thread: emptied ones */
+    struct list spare; /* the host's thread has taken them back */
+};
 
 struct desk {
     struct desk_options options;
@@ -24,17 +33,27 @@ struct desk {
     size_t errands_n;
     struct list spare; /* errands, by of_user */
     size_t spare_n;
+    struct parcel_shelf shelves[]; /* by shard */
 };
+
+static size_t desk_size(const struct desk_options *options)
+{
+    return sizeof(struct desk) + options->engine.shards_n * sizeof(struct parcel_shelf);
+}
 
 enum status desk_new(const struct desk_options *options, struct desk **out)
 {
-    struct desk *d = mem_take_zero(options->mem, sizeof *d);
+    struct desk *d = mem_take_zero(options->mem, desk_size(options));
 
     if (d == NULL) return E_NOMEM;
     d->options = *options;
     queue_init(&d->back, SIZE_MAX); /* bounded by what is under way */
     atomic_init(&d->is_rung, false);
     list_init(&d->spare);
+    for (uint32_t n = 0; n < options->engine.shards_n; n++) {
+        queue_init(&d->shelves[n].back, SPARE_N_MAX);
+        list_init(&d->shelves[n].spare);
+    }
     *out = d;
     return OK;
 }
@@ -47,6 +66,26 @@ static void errand_destroy(struct desk *d, struct errand *errand)
     mem_give(d->options.mem, errand, sizeof *errand);
 }
 
+static void parcel_destroy(struct parcel *parcel)
+{
+    arena_release(&parcel->arena);
+    buffer_release(&parcel->message);
+    struct mem mem = parcel->mem;
+    mem_give(&mem, parcel, sizeof *parcel);
+    mem_release(&mem);
+}
+
+static void shelf_release(struct parcel_shelf *shelf)
+{
+    struct list *node;
+
+    (void)queue_take_all(&shelf->back, &shelf->spare, 0);
+    while ((node = list_pop_front(&shelf->spare)) != NULL) {
+        parcel_destroy(container_of(node, struct parcel, node));
+    }
+    queue_release(&shelf->back);
+}
+
 void desk_free(struct desk *d)
 {
     struct list *node;
@@ -55,8 +94,9 @@ void desk_free(struct desk *d)
     while ((node = list_pop_front(&d->spare)) != NULL) {
         errand_destroy(d, container_of(node, struct errand, of_user));
     }
+    for (uint32_t n = 0; n < d->options.engine.shards_n; n++) shelf_release(&d->shelves[n]);
     queue_release(&d->back);
-    mem_give(d->options.mem, d, sizeof *d);
+    mem_give(d->options.mem, d, desk_size(&d->options));
 }
 
 size_t desk_errands_n(const struct desk *d) { return d->errands_n; }
@@ -175,14 +215,26 @@ void desk_collect(struct desk *d)
 
 /* ---- parcels ---- */
 
-struct parcel *parcel_new(void)
+static struct parcel *parcel_take(struct parcel_shelf *shelf)
+{
+    if (list_is_empty(&shelf->spare)) (void)queue_take_all(&shelf->back, &shelf->spare, 0);
+    struct list *node = list_pop_front(&shelf->spare);
+    return node == NULL ? NULL : container_of(node, struct parcel, node);
+}
+
+struct parcel *parcel_new(struct desk *d, uint32_t partition)
 {
     struct mem mem;
+    struct parcel_shelf *shelf =
+        d == NULL ? NULL : &d->shelves[partition % d->options.engine.shards_n];
+    struct parcel *parcel = shelf == NULL ? NULL : parcel_take(shelf);
 
+    if (parcel != NULL) return parcel;
     mem_init(&mem, SIZE_MAX);
-    struct parcel *parcel = mem_take_zero(&mem, sizeof *parcel);
+    parcel = mem_take_zero(&mem, sizeof *parcel);
     if (parcel == NULL) return NULL;
     parcel->mem = mem;
+    parcel->shelf = shelf;
     parcel->item.is_parcel = true;
     arena_init(&parcel->arena, &parcel->mem, ARENA_CHUNK_SIZE);
     buffer_init(&parcel->message, &parcel->mem);
@@ -193,9 +245,20 @@ void desk_put(struct desk *d, struct parcel *parcel) { send_back(d, &parcel->ite
 
 void parcel_free(struct parcel *parcel)
 {
-    arena_release(&parcel->arena);
-    buffer_release(&parcel->message);
-    struct mem mem = parcel->mem;
-    mem_give(&mem, parcel, sizeof *parcel);
-    mem_release(&mem);
+    struct parcel_shelf *shelf = parcel->shelf;
+    size_t size = parcel->arena.size + parcel->message.size;
+
+    assert(!list_is_linked(&parcel->node));
+    if (shelf == NULL || size > SPARE_SIZE_MAX) {
+        parcel_destroy(parcel);
+        return;
+    }
+    arena_reset(&parcel->arena);
+    buffer_clear(&parcel->message);
+    parcel->worker = NULL;
+    parcel->ref = (struct work_ref){0};
+    parcel->history_n = 0;
+    parcel->is_streamed = false;
+    parcel->size_full = 0;
+    if (!queue_push(&shelf->back, &parcel->node)) parcel_destroy(parcel);
 }

@@ -23,6 +23,7 @@
 struct desk;
 struct errand;
 struct grpc_call;
+struct parcel_shelf;
 
 /* The engine, or what the simulator has in its place. */
 struct desk_engine {
@@ -57,14 +58,16 @@ struct errand {
     struct list of_user;    /* in a list of the network's thread */
     void *user;
     uint64_t number; /* for the user */
+    uint64_t hash;   /* likewise */
     bool flag;       /* likewise */
 };
 
 /* A piece of work on its way to a worker's stream. */
 struct parcel {
-    struct desk_item item; /* the desk's */
-    struct list node;      /* its receiver's */
-    struct mem mem;        /* of all below */
+    struct desk_item item;      /* the desk's */
+    struct list node;           /* its receiver's */
+    struct mem mem;             /* of all below */
+    struct parcel_shelf *shelf; /* where it is used again; NULL = nowhere */
     struct worker *worker;
     struct work_ref ref; /* bytes in `bytes` */
     struct arena arena;
@@ -102,10 +105,12 @@ struct errand *errand_new(struct desk *d, enum request_kind kind, struct grpc_ca
 bool errand_post(struct errand *errand, int shard);
 void errand_free(struct errand *errand);
 
-/* On the host's thread; NULL without memory. */
-struct parcel *parcel_new(void);
+/* For work of this partition, on the thread of its host; NULL without memory. d: where it is used
+ * again, with its memory, after parcel_free(); NULL = nowhere. */
+struct parcel *parcel_new(struct desk *d, uint32_t partition);
 /* On the host's thread: hands it over. */
 void desk_put(struct desk *d, struct parcel *parcel);
+/* On the network's thread. */
 void parcel_free(struct parcel *parcel);
 
 const struct desk_engine *desk_engine(const struct desk *d);

@@ -113,6 +113,20 @@ bool work_give_back(struct service *s, const struct work_ref *ref, enum give_bac
     return true;
 }
 
+void lease_orphan(struct service *s, struct lease *lease)
+{
+    struct work_stream *stream = lease->stream;
+
+    if (stream == NULL || s->workers.is_stopped) return;
+    assert(stream->in_flight[lease->ref.kind] > 0);
+    list_remove(&lease->of_owner);
+    lease->stream = NULL;
+    lease->due_ns = s->now_ns + s->options.grace_ms * 1000000;
+    list_push_back(&s->workers.orphans, &lease->of_owner);
+    stream->in_flight[lease->ref.kind]--;
+    stream_top_up(stream);
+}
+
 void lease_give_back(struct service *s, struct lease *lease, enum give_back how, const char *reason)
 {
     if (work_give_back(s, &lease->ref, how, reason)) {

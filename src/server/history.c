@@ -12,6 +12,8 @@
  */
 #include "server/state.h"
 
+#include <stdio.h>
+
 #define PART_SIZE ((size_t)4 << 20)
 #define CHUNK_SIZE ((size_t)256 << 10)
 #define CHUNK_N 100u
@@ -115,8 +117,10 @@ static struct grpc_call *history_end(struct history *history)
 static void history_fail(struct history *history, enum grpc_code code, const char *text)
 {
     struct service *s = errand_service(history->errand);
+    char words[sizeof history->errand->request.text];
 
-    call_fail(s, history_end(history), code, "%s", text);
+    (void)snprintf(words, sizeof words, "%s", text); /* it may stand in the errand that goes now */
+    call_fail(s, history_end(history), code, "%s", words);
 }
 
 static void history_fetch(struct history *history)

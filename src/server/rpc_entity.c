@@ -160,7 +160,7 @@ static const char *read_query(struct errand *errand, struct bytes message)
         case 5: query->want_transient = pb_bool(&field); break;
         case 6: query_set_limit(query, read_int32_value(&field)); break;
         case 7:
-            if (!query_set_position(query, &field, &errand->arena)) return query_bad_token;
+            if (!query_set_position(query, &field)) return query_bad_token;
             break;
         default: break;
         }

@@ -16,14 +16,13 @@ void query_set_limit(struct request_query *query, int32_t wish)
                                                       : (uint32_t)wish;
 }
 
-bool query_set_position(struct request_query *query, const struct pb_field *field,
-                        struct arena *arena)
+bool query_set_position(struct request_query *query, const struct pb_field *field)
 {
     struct bytes token = read_maybe(field).value;
 
     if (token.len == 0) return true;
     query->has_after = true;
-    return position_read(token, arena, &query->after_ms, &query->after_id);
+    return position_read(token, &query->after_ms, &query->after_id);
 }
 
 void errand_refuse(struct errand *errand, const char *problem)
@@ -99,7 +98,7 @@ static const char *read_query(struct errand *errand, struct bytes message, struc
             break;
         case 5: query_set_limit(query, pb_int32(&field)); break;
         case 6:
-            if (!query_set_position(query, &field, &errand->arena)) return query_bad_token;
+            if (!query_set_position(query, &field)) return query_bad_token;
             break;
         case 7: query->id_prefix = read_maybe(&field).value; break;
         case 8: query->want_payloads = pb_bool(&field); break;
@@ -174,7 +173,7 @@ static const char *read_list(struct errand *errand, struct bytes message)
             break;
         case 4: query_set_limit(query, pb_int32(&field)); break;
         case 5:
-            if (!query_set_position(query, &field, &errand->arena)) return query_bad_token;
+            if (!query_set_position(query, &field)) return query_bad_token;
             break;
         default: break;
         }

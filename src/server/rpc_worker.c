@@ -10,6 +10,7 @@
  * An answer that cannot be used is refused, and its work given back at once: most workers only log
  * the error, and nobody else would ever do it.
  */
+#include "base/planted.h"
 #include "server/work.h"
 #include "wire/pb.h"
 
@@ -102,24 +103,50 @@ static enum found read_token(struct service *s, struct arena *arena, enum work_k
     return FOUND;
 }
 
+static bool is_of_connection(const struct lease *lease, const struct grpc_call *call)
+{
+    const struct work_stream *stream = lease->stream;
+
+    return stream != NULL && stream->call != NULL && grpc_is_beside(stream->call, call);
+}
+
+/* Which of the dispatches of a task an answer without token is for. Each has one answer, so none is
+ * taken that has one already. Workers answer on the connection that the work came on, and, when
+ * they were given it twice, in that order; what came over another one is for the newest. */
+static struct lease *choose(struct lease *newest, const struct grpc_call *call)
+{
+    struct lease *oldest_beside = NULL;
+    struct lease *newest_free = NULL;
+
+    for (struct lease *lease = newest; lease != NULL; lease = lease->older) {
+        if (lease->is_claimed) continue;
+        if (newest_free == NULL) newest_free = lease;
+        if (is_of_connection(lease, call)) oldest_beside = lease;
+    }
+    if (oldest_beside != NULL) return oldest_beside;
+    return newest_free != NULL ? newest_free : newest;
+}
+
 static enum found answer_find(struct service *s, struct errand *errand, struct bytes hub,
                               struct answer *a)
 {
     struct request *request = &errand->request;
 
-    if (a->token.len > 0) {
+    if (a->token.len > 0 && !(planted("ignore_token") && a->instance_id.len > 0)) {
         enum found found = read_token(s, &errand->arena, a->kind, hub, a->token, &a->ref);
         if (found != FOUND) return found;
         a->has_ref = true;
-        a->lease = lease_of(&s->workers, &a->ref);
+        errand->hash = lease_hash(&s->workers, &a->ref);
+        a->lease = lease_of_hashed(&s->workers, &a->ref, errand->hash);
         request->key = a->ref.key;
         return FOUND;
     }
     if (a->instance_id.len == 0) return FOUND_NAMELESS;
     request->key = hub_key(&errand->arena, hub, a->instance_id);
     if (request->key.ptr == NULL) return FOUND_NOMEM;
-    a->lease = lease_find(&s->workers, a->kind, request->key, a->task_id);
+    a->lease = choose(lease_find(&s->workers, a->kind, request->key, a->task_id), errand->call);
     if (a->lease == NULL) return FOUND;
+    errand->hash = a->lease->node.hash;
     a->ref = a->lease->ref;
     a->ref.key = request->key;
     a->has_ref = true;
@@ -147,13 +174,16 @@ static void answer_done(struct errand *errand)
         return;
     }
     /* it may be gone by now: looked for again */
-    struct lease *lease = ref == NULL ? NULL : lease_of(&s->workers, ref);
+    struct lease *lease = ref == NULL ? NULL : lease_of_hashed(&s->workers, ref, errand->hash);
     if (status == OK) {
         chunks_free(s, chunks);
         if (lease != NULL) lease_end(s, lease);
     } else {
         chunks_return(s, lease, chunks);
-        if (lease != NULL) lease->is_complete = false;
+        if (lease != NULL) {
+            lease->is_complete = lease->is_claimed = false;
+            lease_orphan(s, lease);
+        }
     }
     errand_answer(errand);
 }
@@ -182,6 +212,8 @@ static void refuse(struct service *s, struct errand *errand, const struct answer
 
     errand_free(errand);
     if (status == E_NOMEM) {
+        bool is_answered = a->lease != NULL && (a->lease->is_complete || a->lease->is_claimed);
+        if (a->lease != NULL && !is_answered) lease_orphan(s, a->lease);
         call_fail_busy(s, call);
         return;
     }
@@ -317,6 +349,8 @@ static void post_complete(struct service *s, struct errand *errand, struct answe
         refuse(s, errand, a, status, problem);
         return;
     }
+    /* Two answers that name the same task are for two dispatches of it. */
+    if (a->lease != NULL && a->token.len == 0) a->lease->is_claimed = true;
     post_answer(s, errand);
 }
 
@@ -410,6 +444,7 @@ static void abandon(struct service *s, struct grpc_call *call, enum work_kind ki
         answer_nothing(errand);
     } else {
         errand->request.key = ref.key;
+        errand->hash = lease_hash(&s->workers, &ref);
         errand->request.lease.ref = ref;
         errand->request.lease.reason = BYTES_LITERAL("abandoned by the worker");
         post_answer(s, errand);

@@ -139,15 +139,14 @@ void encode_get_instance(struct errand *errand);
 /* ---- position.c: where a list goes on ---- */
 /* Text for the client; appended. */
 void position_write(struct buffer *out, int64_t time_ms, struct bytes id);
-/* id in the arena. False: not written by position_write(). */
-bool position_read(struct bytes text, struct arena *arena, int64_t *time_ms, struct bytes *id);
+/* id borrowed from text. False: not written by position_write(). */
+bool position_read(struct bytes text, int64_t *time_ms, struct bytes *id);
 
 /* ---- rpc_query.c: what lists have in common ---- */
 /* Rows per page; 100 when none (<= 0) was asked for. */
 void query_set_limit(struct request_query *query, int32_t wish);
 /* From a StringValue with a continuation token; "" is the beginning. False: not one of ours. */
-bool query_set_position(struct request_query *query, const struct pb_field *field,
-                        struct arena *arena);
+bool query_set_position(struct request_query *query, const struct pb_field *field);
 /* What does not fit a page any more begins the next one. */
 #define PAGE_SIZE_MAX ((size_t)3 << 20)
 /* The token, when there is more behind the first n rows, as field 2 of the reply. In encode(). */

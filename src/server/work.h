@@ -25,6 +25,8 @@ struct work_stream;
 #define WORK_RETRY_NS ((int64_t)20 * 1000 * 1000)
 /* How long an answer that the engine could not take waits here before its worker is told. */
 #define WORK_ANSWER_NS ((int64_t)5000 * 1000 * 1000)
+/* Memory of ended leases that is kept for the next. */
+#define LEASES_WAITING_SIZE ((size_t)256 << 10)
 /* Work of lost streams given back by one tick; the next one goes on. */
 #define WORK_LOST_N_MAX 256u
 
@@ -40,7 +42,7 @@ struct lease {
     int64_t due_ns;             /* of an orphan: when it is given back */
     struct work_chunks *chunks; /* of its answer; NULL = none came */
     bool is_complete;           /* all chunks came, and are on their way to the engine */
-    size_t size;                /* of this allocation */
+    bool is_claimed;            /* an answer without token was taken for it, likewise */
     uint8_t bytes[];
 };
 
@@ -53,6 +55,9 @@ struct lease *lease_find(const struct workers *w, enum work_kind kind, struct by
                          int32_t task_id);
 /* Of exactly this dispatch. */
 struct lease *lease_of(const struct workers *w, const struct work_ref *ref);
+/* The same for who looks for it more than once, and keeps the hash. */
+uint64_t lease_hash(const struct workers *w, const struct work_ref *ref);
+struct lease *lease_of_hashed(const struct workers *w, const struct work_ref *ref, uint64_t hash);
 
 /* ---- give_back.c ---- */
 
@@ -69,6 +74,9 @@ bool work_give_back(struct service *s, const struct work_ref *ref, enum give_bac
  * soon. */
 void lease_give_back(struct service *s, struct lease *lease, enum give_back how,
                      const char *reason);
+/* Its answer was refused: the worker may send it again, but most only log that. So the work is
+ * given back after the grace delay, as that of a lost stream. */
+void lease_orphan(struct service *s, struct lease *lease);
 /* Posts it, or keeps it in workers.untaken. */
 void work_post(struct service *s, struct errand *errand);
 /* The engine could not do it now: it is posted again at a later tick. */

@@ -122,7 +122,7 @@ static uint64_t size_of(const struct effect_work *work, bool is_streamed)
 struct parcel *work_item_pack(const struct work_recipe *recipe, struct worker *worker,
                               const struct effect_work *work)
 {
-    struct parcel *parcel = parcel_new();
+    struct parcel *parcel = parcel_new(recipe->desk, work->ref.partition);
 
     if (parcel == NULL) return NULL;
     parcel->worker = worker;

@@ -13,7 +13,8 @@ struct work_recipe {
     const uint64_t *mac_key; /* of completion tokens */
     size_t message_size_max;
     size_t history_size_max;
-    bool can_stream; /* the worker can ask for past events (StreamInstanceHistory) */
+    bool can_stream;   /* the worker can ask for past events (StreamInstanceHistory) */
+    struct desk *desk; /* where parcels are used again; NULL = nowhere */
 };
 
 /* A parcel with the message. One whose message would be too large has none, and says how large it

@@ -23,6 +23,7 @@ enum status workers_init(struct workers *w, struct service *s)
     list_init(&w->unpacked);
     list_init(&w->stuck);
     map_init(&w->leases, s->mem, seed[0], seed[1]);
+    pool_init(&w->pool, s->mem, LEASES_WAITING_SIZE);
     return OK;
 }
 
@@ -52,9 +53,10 @@ void workers_release(struct workers *w)
             buffer_release(&lease->chunks->bytes);
             mem_give(w->mem, lease->chunks, sizeof *lease->chunks);
         }
-        mem_give(w->mem, lease, lease->size);
+        pool_give(&w->pool, lease);
     }
     map_release(&w->leases);
+    pool_release(&w->pool);
 }
 
 /* ---- what is told ---- */

@@ -20,6 +20,7 @@
 #include "base/list.h"
 #include "base/map.h"
 #include "base/status.h"
+#include "net/pool.h"
 
 struct grpc_call;
 struct mem;
@@ -32,7 +33,8 @@ struct workers {
     struct list quiet;   /* open ones, longest without a message first */
     uint32_t open_n;     /* work streams that are open */
     struct map leases;   /* by kind, task id, key */
-    struct list orphans; /* leases whose stream is gone, by the time they are given back */
+    struct pool pool;    /* of leases: they come and go by the hundred */
+    struct list orphans; /* leases without a worker that goes on, by the time they are given back */
     /* What could not be done at once (the engine is full, or there is no memory): tried again at
      * every tick. Bounded by the work and the calls it belongs to. */
     struct list untaken;  /* errands, by of_user */

@@ -48,3 +48,25 @@ install_npm() {
         (cd "$INTEROP_BUILD" && npm ci --ignore-scripts --no-audit --no-fund) >&2 &&
         mark_fresh "$stamp" "$lock"
 }
+
+# install_pip DIRECTORY: a virtual environment in $INTEROP_BUILD with exactly what
+# DIRECTORY/requirements.txt names.
+install_pip() {
+    local lock=$1/requirements.txt stamp=$INTEROP_BUILD/installed venv=$INTEROP_BUILD/venv
+    if is_fresh "$stamp" "$lock"; then return; fi
+    rm -rf "$stamp" "$venv"
+    python3 -m venv "$venv" >&2 &&
+        "$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps -r "$lock" >&2 &&
+        mark_fresh "$stamp" "$lock"
+}
+
+# install_maven DIRECTORY: the jars that DIRECTORY/pom.xml names, and theirs, into
+# $INTEROP_BUILD/jars.
+install_maven() {
+    local lock=$1/pom.xml stamp=$INTEROP_BUILD/installed
+    if is_fresh "$stamp" "$lock"; then return; fi
+    rm -rf "$stamp" "$INTEROP_BUILD/jars"
+    mvn -q -B -f "$lock" -Dmaven.repo.local="$INTEROP_BUILD/repository" \
+        dependency:copy-dependencies -DoutputDirectory="$INTEROP_BUILD/jars" >&2 &&
+        mark_fresh "$stamp" "$lock"
+}

@@ -29,6 +29,11 @@
     X(repeat_operation, "the last operation of a batch stays in the entity's queue")               \
     X(keep_locks, "the end of an execution does not release its locks")                            \
     X(keep_late_grant, "a lock that is granted to an ended execution is not given back")           \
-    X(ignore_lock, "a locked entity is given everybody's operations")
+    X(ignore_lock, "a locked entity is given everybody's operations")                              \
+    X(forget_lost_work, "the work of a lost stream is not offered again")                          \
+    X(ignore_work_limit, "a worker is given more than it asked for")                               \
+    X(keep_credit, "an answered piece of work still counts for its stream")                        \
+    X(ignore_token, "an answer is for the newest dispatch of its task, whatever its token says")   \
+    X(ok_before_durable, "a gRPC call is answered when the engine has taken it")
 
 #endif

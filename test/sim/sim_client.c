@@ -11,6 +11,7 @@
 #include "test/sim/sim_network.h"
 #include "test/sim/sim_node.h"
 #include "test/sim/sim_subject.h"
+#include "test/sim/sim_wire.h"
 
 #include <string.h>
 
@@ -95,7 +96,7 @@ static void client_think(struct client *client)
 
 static struct call *client_call(struct client *client, enum request_kind kind, struct subject *s)
 {
-    struct call *call = call_new(client->w, kind);
+    struct call *call = call_make(client->w, kind);
 
     client->kind = kind;
     client->subject = s;
@@ -203,7 +204,7 @@ static bool send_signal(struct client *client)
 
     if (note == NULL) return false;
     uint64_t dice = rng_below(&w->rng, 100);
-    struct call *call = call_new(w, REQUEST_SIGNAL);
+    struct call *call = call_make(w, REQUEST_SIGNAL);
     struct input_signal *signal = &call->request.signal;
     struct arena *arena = &call->parcel->arena;
     client->kind = REQUEST_SIGNAL;
@@ -245,6 +246,8 @@ static struct bytes echo_input(struct client *client, struct arena *arena)
     size_t len = (size_t)rng_below(&client->w->rng, sizeof bytes);
 
     rng_fill(&client->w->rng, bytes, len);
+    /* over gRPC a payload is a text */
+    for (size_t i = 0; client->w->front != NULL && i < len; i++) bytes[i] = 32 + bytes[i] % 95;
     return arena_copy(arena, bytes_make(bytes, len));
 }
 
@@ -296,6 +299,7 @@ static void start_new(struct client *client)
     struct bytes key = text_make(&arena, "%.*s/c%u-%llu", (int)hub.len, (const char *)hub.ptr,
                                  client->index, (unsigned long long)++c->ids);
     struct subject *s = subject_new(client->w, key, program, input);
+    s->is_remote = client->port.wire != NULL;
     if (relayed != NULL) relayed->relay = s;
     arena_release(&arena);
     map_insert(&c->subjects, &s->by_key);
@@ -316,7 +320,7 @@ static bool is_in_scan(const struct client *client, const struct subject *s)
 static void scan_page(struct client *client)
 {
     struct world *w = client->w;
-    struct call *call = call_new(w, REQUEST_QUERY);
+    struct call *call = call_make(w, REQUEST_QUERY);
     struct request_query *q = &call->request.query;
 
     client->kind = REQUEST_QUERY;
@@ -333,6 +337,12 @@ static void scan_page(struct client *client)
     port_send(&client->port, call, client->scan_node, PATIENCE_NS);
 }
 
+/* Its lists go over gRPC: see wire_has_rpc(). */
+static bool is_wired(const struct client *client)
+{
+    return client->port.wire != NULL && client->w->options.shards_n == 1;
+}
+
 static void scan_begin(struct client *client)
 {
     struct world *w = client->w;
@@ -341,7 +351,7 @@ static void scan_begin(struct client *client)
     client->scan = ++client->crowd->scans;
     client->scan_node = w->nodes[rng_below(&w->rng, w->options.shards_n)];
     client->scan_finished_only = rng_chance(&w->rng, 300);
-    client->scan_by_name = rng_chance(&w->rng, 300);
+    client->scan_by_name = rng_chance(&w->rng, 300) && !is_wired(client);
     client->scan_program = (enum program)rng_below(&w->rng, PROGRAMS_N);
     client->has_position = false;
     client->position_ms = 0;
@@ -354,11 +364,20 @@ static void scan_begin(struct client *client)
     scan_page(client);
 }
 
+static bool is_own(const struct client *client, const struct subject *s)
+{
+    for (uint32_t i = 0; i < client->subjects_n; i++) {
+        if (client->subjects[i] == s) return true;
+    }
+    return false;
+}
+
 static void scan_row(struct client *client, const struct instance_view *row)
 {
     struct subject *s = subject_find(client->crowd, row->key);
 
     if (s == NULL) return; /* a child */
+    if (!is_own(client, s)) return;
     if (s->scan_seen_n++ > 0 && !subject_is_disturbed(s) && s->starts_loose == 0) {
         sim_fail(client->w, "S25 list", "%.*s stands twice in a list", (int)s->key.len,
                  (const char *)s->key.ptr);
@@ -390,7 +409,8 @@ static void on_scan_answer(struct client *client, const struct answer *a)
         client->has_position = true;
         client->position_ms = at_ns / NS_PER_MS;
         arena_reset(&client->position);
-        client->position_id = arena_copy(&client->position, key_id(last->key));
+        client->position_id =
+            arena_copy(&client->position, a->token.len > 0 ? a->token : key_id(last->key));
         scan_page(client);
         return;
     }
@@ -427,7 +447,7 @@ static void on_raise_answer(struct raise *r, const struct answer *a)
 {
     r->is_doubled = a->was_doubled;
     bool is_done = a->outcome == OUTCOME_ANSWER && a->status == OK;
-    r->is_acked = is_done && a->text[0] == '\0';
+    r->is_acked = is_done && a->text[0] == '\0' && !r->is_dropped;
     r->is_refused = !is_done && !is_loose(a);
 }
 
@@ -664,6 +684,17 @@ void crowd_taint(struct crowd *c, struct bytes key)
     arena_release(&arena);
 }
 
+void crowd_drop(struct crowd *c, struct bytes key, struct bytes value)
+{
+    struct subject *s = subject_find(c, key);
+    int64_t number = 0;
+
+    if (s == NULL || !number_next(&value, &number)) return;
+    for (uint32_t i = 0; i < s->raises_n; i++) {
+        if (s->raises[i].value == number) s->raises[i].is_dropped = true;
+    }
+}
+
 bool crowd_was_rewound(struct crowd *c, struct bytes key)
 {
     const struct subject *s = subject_find(c, key);
@@ -720,7 +751,7 @@ static void on_watch(struct moment *m)
         }
     }
     if (p != NULL && !c->doctor.is_waiting) {
-        struct call *call = call_new(c->w, p->is_tainted ? REQUEST_TERMINATE : REQUEST_RESUME);
+        struct call *call = call_make(c->w, p->is_tainted ? REQUEST_TERMINATE : REQUEST_RESUME);
         call_set_key(call, bytes_make(p->key, p->key_len));
         port_send(&c->doctor, call, node_of_key(c->w, call->request.key), PATIENCE_NS);
     }
@@ -751,6 +782,9 @@ struct crowd *crowd_new(struct world *w)
         assert(client->subjects != NULL);
         arena_init(&client->position, mem_process(), 256);
         port_init(&client->port, w, on_answer);
+        if (rng_chance(&w->rng, w->options.wire_share)) {
+            client->port.wire = wire_new(w, crowd_hub(client->hub));
+        }
         moment_init(&client->think, on_think);
     }
     return c;
@@ -781,10 +815,11 @@ static enum status report_running(void *user, const struct instance_view *view)
     bool is_hot = n->is_up &&
                   core_why(host_core(n->host, partition_of(view->key, n->w->options.partitions_n)),
                            view->key, &why);
-    sim_say(n->w, SIM_LOG_NONE, n->name, "%.*s %s %s, %u events, %u unread: %.*s",
+    sim_say(n->w, SIM_LOG_NONE, n->name, "%.*s %s %s, %u events, %u unread, locked by '%.*s': %.*s",
             (int)view->key.len, (const char *)view->key.ptr,
             orchestration_status_name(view->status), is_hot ? "in memory" : "not in memory",
-            view->history_n, view->inbox_n, (int)why.len,
+            view->history_n, view->inbox_n, (int)view->locked_by.len,
+            view->locked_by.len == 0 ? "" : (const char *)view->locked_by.ptr, (int)why.len,
             why.len == 0 ? "" : (const char *)why.ptr);
     buffer_release(&why);
     return OK;
@@ -825,6 +860,7 @@ void crowd_free(struct crowd *c)
     for (uint32_t i = 0; i < c->n; i++) {
         struct client *client = &c->clients[i];
         port_cancel(&client->port);
+        wire_free(client->port.wire);
         moment_cancel(c->w, &client->think);
         arena_release(&client->position);
         for (uint32_t k = 0; k < client->subjects_n; k++) subject_free(client->subjects[k]);

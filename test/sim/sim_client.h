@@ -26,6 +26,8 @@ void crowd_park(struct crowd *c, struct bytes key, bool is_parked);
 /* It runs with a history that was made by an execution which had ended. */
 bool crowd_was_rewound(struct crowd *c, struct bytes key);
 bool crowd_is_tainted(const struct crowd *c, struct bytes key);
+/* The server has answered this event with OK and a sentence that it was dropped. */
+void crowd_drop(struct crowd *c, struct bytes key, struct bytes value);
 struct bytes crowd_hub(uint32_t index);
 
 #endif

@@ -13,6 +13,7 @@
 #define PIPE_SIZE ((size_t)64 << 10) /* what the kernels of both machines keep */
 #define SOON_NS INT64_C(1000)
 #define TOLD_MS_MAX 5000
+#define UNACKED_NS (900 * NS_PER_S) /* TCP gives up: what was sent is not acknowledged */
 
 struct pipe {
     struct buffer bytes;
@@ -98,8 +99,8 @@ static void link_settle(struct link *l)
     struct world *w = l->w;
 
     if (l->client != NULL || l->conn != NULL || l->is_inside) return;
-    struct moment *moments[] = {&l->up.moment,  &l->down.moment,  &l->client_io,
-                                &l->server_io,  &l->client_told,  &l->server_told};
+    struct moment *moments[] = {&l->up.moment, &l->down.moment, &l->client_io,
+                                &l->server_io, &l->client_told, &l->server_told};
     for (size_t i = 0; i < sizeof moments / sizeof moments[0]; i++) moment_cancel(w, moments[i]);
     buffer_release(&l->up.bytes);
     buffer_release(&l->down.bytes);
@@ -117,15 +118,21 @@ static void tell(struct link *l, struct moment *m)
     moment_after(w, m, way_ns(w) + rng_between(&w->rng, 0, late_ms) * NS_PER_MS);
 }
 
+/* An end that has never heard of it writes to a broken connection. */
+static void write_in_vain(struct link *l, struct moment *m)
+{
+    if (l->is_broken && !moment_is_set(m)) moment_after(l->w, m, UNACKED_NS);
+}
+
 /* Its calls end, and it is freed. */
 static void client_gone(struct link *l, const char *why)
 {
     struct client *client = l->client;
-    link_lost_fn *lost = l->lost;
 
     assert(!l->is_inside);
     l->is_inside = true;
     client_lose(client, why);
+    link_lost_fn *lost = l->lost; /* a callback may have closed it */
     l->client = NULL;
     client_free(client);
     l->lost = NULL;
@@ -143,7 +150,7 @@ static void server_gone(struct link *l)
 
     front_set_now(l->w->front);
     l->conn = NULL;
-    list_remove(&l->of_front);
+    front_forget(l->w->front, &l->of_front);
     moment_cancel(l->w, &l->server_io);
     moment_cancel(l->w, &l->up.moment);
     conn_free(conn, link_now_ns(l->w));
@@ -218,6 +225,7 @@ static void on_client_io(struct moment *m)
     int64_t next_ns = client_tick(l->client, now_ns);
     while (pipe_room(&l->up) > 0 && client_pull(l->client, &l->up.bytes, pipe_room(&l->up))) {
         pipe_run(l, &l->up, true);
+        write_in_vain(l, &l->client_told);
     }
     l->is_inside = false;
     if (l->is_unwanted || client_is_over(l->client)) {
@@ -264,7 +272,7 @@ enum status link_begin(struct link *l, const struct client_request *request,
 void link_cancel(struct link *l, struct client_call *call)
 {
     client_cancel(call);
-    wake_client(l);
+    if (l != NULL) wake_client(l);
 }
 
 bool link_is_closing(const struct link *l)
@@ -320,6 +328,7 @@ static void on_server_io(struct moment *m)
     }
     front_touch(w->front);
     if (pipe_len(&l->down) > 0 && l->client != NULL) pipe_run(l, &l->down, true);
+    if (pipe_len(&l->down) > 0) write_in_vain(l, &l->server_told);
     if (is_empty && conn_is_over(l->conn)) {
         server_closes(l);
         return;
@@ -415,14 +424,18 @@ void links_heal(struct world *w)
     }
 }
 
+static struct link *link_with_client(struct world *w)
+{
+    for (struct list *at = list_first(&w->links); at != NULL; at = list_next(&w->links, at)) {
+        struct link *l = container_of(at, struct link, of_world);
+        if (l->client != NULL) return l;
+    }
+    return NULL;
+}
+
 void links_free(struct world *w)
 {
-    struct list *next = NULL;
+    struct link *l = NULL;
 
-    for (struct list *at = list_first(&w->links); at != NULL; at = next) {
-        struct link *l = container_of(at, struct link, of_world);
-        next = list_next(&w->links, at);
-        l->lost = NULL;
-        if (l->client != NULL) client_gone(l, "the end");
-    }
+    while ((l = link_with_client(w)) != NULL) client_gone(l, "the end");
 }

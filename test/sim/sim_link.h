@@ -28,6 +28,7 @@ struct link *link_open(struct world *w, struct bytes hub, link_lost_fn *lost, vo
 /* As client_begin(). */
 enum status link_begin(struct link *l, const struct client_request *request,
                        struct client_call **out);
+/* l: the call's, or NULL when its owner has closed that. */
 void link_cancel(struct link *l, struct client_call *call);
 /* The peer takes no new calls. */
 bool link_is_closing(const struct link *l);

@@ -7,6 +7,8 @@
 #include "base/assert.h"
 #include "base/mem.h"
 #include "test/sim/sim_disk.h"
+#include "test/sim/sim_front.h"
+#include "test/sim/sim_link.h"
 #include "test/sim/sim_node.h"
 #include "test/sim/sim_worker.h"
 
@@ -19,7 +21,8 @@ static const enum sim_fault blows[] = {
     FAULT_KIND_DISK_FULL,      FAULT_KIND_KILL,        FAULT_KIND_KILL_ALL,
     FAULT_KIND_KILL_IN_COMMIT, FAULT_KIND_PAUSE,       FAULT_KIND_NETWORK_CUT,
     FAULT_KIND_WORKER_CRASH,   FAULT_KIND_STREAM_CUT,  FAULT_KIND_CLOCK_BACK,
-    FAULT_KIND_CLOCK_FORWARD,  FAULT_KIND_CLOCK_DRIFT,
+    FAULT_KIND_CLOCK_FORWARD,  FAULT_KIND_CLOCK_DRIFT, FAULT_KIND_READER_DEAF,
+    FAULT_KIND_SERVER_DRAIN,
 };
 #define BLOWS_N (sizeof blows / sizeof blows[0])
 
@@ -69,6 +72,10 @@ static void strike(struct world *w, enum sim_fault kind)
         fleet_crash_one(w->fleet);
     } else if (kind == FAULT_KIND_STREAM_CUT) {
         fleet_cut_one(w->fleet);
+    } else if (kind == FAULT_KIND_READER_DEAF) {
+        links_deafen_one(w, 3 * span_ns);
+    } else if (kind == FAULT_KIND_SERVER_DRAIN) {
+        front_drain(w->front);
     } else {
         clock_blow(w, node, kind);
     }

@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "test/sim/sim_check.h"
 #include "test/sim/sim_node.h"
+#include "test/sim/sim_wire.h"
 
 /* ---- calls ---- */
 
@@ -19,7 +20,7 @@ static void call_set_port(struct call *call, struct port *port)
     if (port != NULL) port->calls_n++;
 }
 
-struct call *call_new(struct world *w, enum request_kind kind)
+struct call *call_make(struct world *w, enum request_kind kind)
 {
     struct call *call = mem_take_zero(mem_process(), sizeof *call);
     struct parcel *parcel = mem_take_zero(mem_process(), sizeof *parcel);
@@ -32,6 +33,7 @@ struct call *call_new(struct world *w, enum request_kind kind)
     call->parcel = parcel;
     call->request.kind = kind;
     moment_init(&call->moment, NULL);
+    buffer_init(&call->got, mem_process());
     list_push_back(&w->calls, &call->of_world);
     return call;
 }
@@ -57,6 +59,8 @@ static void call_free(struct call *call)
     assert(!call->is_inside);
     call_set_port(call, NULL);
     list_remove(&call->of_world);
+    assert(call->remote == NULL);
+    buffer_release(&call->got);
     if (--call->parcel->refs == 0) {
         arena_release(&call->parcel->arena);
         mem_give(mem_process(), call->parcel, sizeof *call->parcel);
@@ -87,10 +91,25 @@ static void port_finish(struct port *port, const struct answer *answer)
     port->on_answer(port, &told);
 }
 
+/* Nobody waits any more: what goes over gRPC is cancelled there, as clients do. */
+static void port_give_up(struct port *port)
+{
+    struct list *calls = &port->w->calls;
+
+    if (port->wire == NULL) return;
+    for (struct list *at = list_first(calls); at != NULL; at = list_next(calls, at)) {
+        struct call *call = container_of(at, struct call, of_world);
+        if (call->port != port || call->remote == NULL) continue;
+        wire_cancel(call);
+        return;
+    }
+}
+
 static void on_patience(struct moment *m)
 {
     struct port *port = container_of(m, struct port, patience);
 
+    port_give_up(port);
     port_finish(port, &(struct answer){.outcome = OUTCOME_UNKNOWN, .text = ""});
 }
 
@@ -127,6 +146,12 @@ static void call_end(struct call *call)
 }
 
 static void on_returned(struct moment *m) { call_end(container_of(m, struct call, moment)); }
+
+void call_return(struct call *call, int64_t delay_ns)
+{
+    moment_init(&call->moment, on_returned);
+    moment_after(call->w, &call->moment, delay_ns);
+}
 
 /* ---- at the host ---- */
 
@@ -285,6 +310,14 @@ void port_send(struct port *port, struct call *call, struct node *to, int64_t pa
     port->was_doubled = false;
     call_set_port(call, port);
     call->exchange = port->exchange;
+    if (port->wire != NULL && wire_has_rpc(port->wire, call)) {
+        if (fault_hits(port->w, FAULT_KIND_CALL_CANCELLED)) {
+            patience_ns = rng_between(&port->w->rng, 1, 500) * NS_PER_MS;
+        }
+        moment_after(port->w, &port->patience, patience_ns);
+        wire_send(port->wire, call, patience_ns);
+        return;
+    }
     moment_after(port->w, &port->patience, patience_ns);
     network_send(call, to, 0);
 }
@@ -342,7 +375,7 @@ bool network_message(void *user, uint32_t to_partition, const struct effect *eff
     assert(effect->kind == EFFECT_SEND || effect->kind == EFFECT_ACK);
     if (n->is_ending || fault_hits(w, FAULT_KIND_MESSAGE_LOST)) return true;
     if (rng_below(&w->rng, 256) == 0) return false; /* its queue is full */
-    struct call *call = call_new(w, effect->kind == EFFECT_ACK ? REQUEST_ACK : REQUEST_MESSAGE);
+    struct call *call = call_make(w, effect->kind == EFFECT_ACK ? REQUEST_ACK : REQUEST_MESSAGE);
     message_fill(call, to_partition, from_partition, effect);
     call->to = to;
     call->moment.fn = on_arrived;

@@ -14,8 +14,10 @@
 #include "host/request.h"
 #include "test/sim/sim_world.h"
 
+struct client_call;
 struct node;
 struct port;
+struct wire;
 
 /* What the sender learns. Borrowed during on_answer(). */
 enum outcome {
@@ -34,6 +36,7 @@ struct answer {
     const struct instance_view *rows; /* QUERY */
     size_t rows_n;
     bool has_more;
+    struct bytes token; /* QUERY over gRPC: where the list goes on */
     uint32_t purged_n;
     bool was_doubled; /* the request was sent twice by the network */
 };
@@ -49,6 +52,7 @@ struct port {
     bool was_doubled;
     uint32_t calls_n; /* on their way that know this port */
     struct moment patience;
+    struct wire *wire; /* over gRPC, where there is an RPC for it; NULL: straight to the host */
 };
 
 /* The bytes of a request, shared by its doubles. */
@@ -76,6 +80,10 @@ struct call {
     call_seen_fn *seen;
     void *user;
     struct answer answer;
+    /* over gRPC: see sim_wire.c */
+    struct wire *wire;
+    struct client_call *remote; /* NULL: it has ended */
+    struct buffer got;          /* messages of the answer */
 };
 
 void port_init(struct port *port, struct world *w, port_answer_fn *on_answer);
@@ -83,13 +91,15 @@ void port_init(struct port *port, struct world *w, port_answer_fn *on_answer);
 void port_cancel(struct port *port);
 
 /* With a zeroed request of this kind and an arena for its bytes. */
-struct call *call_new(struct world *w, enum request_kind kind);
+struct call *call_make(struct world *w, enum request_kind kind);
 struct bytes call_copy(struct call *call, struct bytes b);
 void call_set_key(struct call *call, struct bytes key);
 /* Sends it; on_answer() comes exactly once. */
 void port_send(struct port *port, struct call *call, struct node *to, int64_t patience_ns);
 /* Sends it after a delay, and nobody waits for the answer. */
 void network_send(struct call *call, struct node *to, int64_t delay_ns);
+/* Its answer is known and travels for so long; for sim_wire.c. */
+void call_return(struct call *call, int64_t delay_ns);
 /* Without the network: from something inside the same process. False (and freed): not taken. */
 bool network_post(struct call *call, struct node *to);
 /* The process is gone: everything inside was answered by host_close(). */

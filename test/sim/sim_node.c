@@ -6,6 +6,7 @@
 
 #include "base/assert.h"
 #include "test/sim/sim_check.h"
+#include "test/sim/sim_front.h"
 #include "test/sim/sim_network.h"
 #include "test/sim/sim_worker.h"
 
@@ -160,6 +161,7 @@ static void process_start(struct node *n)
     n->is_up = true;
     node_wake(n);
     fleet_node_up(w->fleet, n);
+    front_node_up(w->front);
 }
 
 static void on_restart(struct moment *m) { process_start(container_of(m, struct node, restart)); }
@@ -197,15 +199,28 @@ static void process_end(struct node *n)
     mem_release(&n->journal_mem);
 }
 
+static void node_end(struct node *n, const char *why)
+{
+    sim_say(n->w, SIM_LOG_SHORT, n->name, "%s", why);
+    process_end(n);
+    disk_restart(n->disk);
+    restart_later(n);
+}
+
 void node_crash(struct node *n, const char *why)
 {
     if (!n->is_up) return;
     assert(n->w->running == NULL);
-    sim_say(n->w, SIM_LOG_SHORT, n->name, "%s", why);
     n->w->crashes_n++;
-    process_end(n);
-    disk_restart(n->disk);
-    restart_later(n);
+    if (!front_crash(n->w->front)) {
+        node_end(n, why);
+        return;
+    }
+    /* one process has them all */
+    for (uint32_t i = 0; i < n->w->options.shards_n; i++) {
+        if (n->w->nodes[i]->is_up) node_end(n->w->nodes[i], why);
+    }
+    front_put_away(n->w->front);
 }
 
 void node_stop(struct node *n)

@@ -84,6 +84,9 @@ struct turn_result {
 /* Everything in arena, or borrowed from the turn. */
 void program_turn(const struct turn *turn, struct arena *arena, struct turn_result *out);
 
+/* The names of all activities. */
+#define PROGRAM_TASKS "double", "fail", "flaky", "late", "park"
+
 /* One activity. attempt: failures before. is_mended: the cause that parked a step is gone. */
 struct task_result {
     struct maybe result;

@@ -106,7 +106,10 @@ static void check_result(struct subject *s, const struct instance_view *view)
     struct bytes output = view->output.value;
 
     if (view->status != s->expected.status) SUBJECT_FAIL(s, "S1 result", "another status");
-    if (s->expected.is_exact && !bytes_equal(output, s->expected.output)) {
+    /* Without token an answer for an execution before this one is taken for one to the step that
+     * has the same number now. */
+    bool is_open = s->w->has_nameless && s->program == PROGRAM_restless;
+    if (s->expected.is_exact && !is_open && !bytes_equal(output, s->expected.output)) {
         SUBJECT_FAIL(s, "S1 result", "another output");
     }
     if (s->program == PROGRAM_collect || s->program == PROGRAM_collect_loop)
@@ -114,19 +117,19 @@ static void check_result(struct subject *s, const struct instance_view *view)
     if (s->program == PROGRAM_either) check_either(s, output);
 }
 
-static uint64_t view_digest(const struct instance_view *view)
+static uint64_t view_digest(const struct subject *s, const struct instance_view *view)
 {
     uint64_t digest = bytes_hash(view->output.value) + (uint64_t)view->status;
 
     digest = digest * 31 + bytes_hash(view->failure.value);
-    digest = digest * 31 + view->history_n;
+    if (!s->is_remote) digest = digest * 31 + view->history_n;
     digest = digest * 31 + (uint64_t)view->completed_ns;
     return digest * 31 + bytes_hash(bytes_make(view->execution_id, EXECUTION_ID_SIZE));
 }
 
 static void see_terminal(struct subject *s, const struct instance_view *view)
 {
-    uint64_t digest = view_digest(view);
+    uint64_t digest = view_digest(s, view);
 
     if (s->is_finished && s->starts_loose == 0 && digest != s->digest) {
         SUBJECT_FAIL(s, "S18 final", "changed after its end");
@@ -157,8 +160,8 @@ void subject_see(struct subject *s, const struct instance_view *view)
     if (s->is_finished && s->starts_loose == 0) SUBJECT_FAIL(s, "S18 final", "runs after its end");
     bool is_standing = view->status == STATUS_SUSPENDED;
     if (is_standing && !s->was_suspended) SUBJECT_FAIL(s, "S23 suspended", "nobody asked for it");
-    if (is_standing && s->is_standing && s->controls_loose == 0 && s->starts_loose == 0 &&
-        view->history_n != s->standing_n) {
+    if (is_standing && s->is_standing && !s->is_remote && s->controls_loose == 0 &&
+        s->starts_loose == 0 && view->history_n != s->standing_n) {
         SUBJECT_FAIL(s, "S23 suspended", "went on while suspended");
     }
     s->is_standing = is_standing;

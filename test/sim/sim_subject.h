@@ -20,6 +20,7 @@ struct raise {
     int64_t value;
     bool is_acked;   /* and not dropped: the instance was alive */
     bool is_refused; /* certainly never arrived */
+    bool is_dropped; /* the server said so; over gRPC its client is not told */
     bool is_doubled;
     bool is_relayed;             /* sent by another instance */
     const struct subject *relay; /* that one; NULL before it is started */
@@ -33,6 +34,7 @@ struct subject {
     enum program program;
     struct bytes input;
     struct expectation expected;
+    bool is_remote; /* its client uses gRPC, and does not see how long its history is */
 
     /* What was sent. A loose request may still arrive: its fate is unknown, or the network
      * doubled it. */

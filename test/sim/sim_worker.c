@@ -20,6 +20,7 @@
 #include "test/sim/sim_network.h"
 #include "test/sim/sim_node.h"
 #include "test/sim/sim_programs.h"
+#include "test/sim/sim_remote.h"
 
 #include <string.h>
 
@@ -50,6 +51,7 @@ struct pawn {
     struct world *w;
     uint32_t index;
     struct bytes hub;
+    struct remote *remote; /* over gRPC, and nothing below but is_up; NULL: to the hosts */
     bool is_up;
     bool
         is_hot; /* keeps executions in memory instead of asking for their history with every turn */
@@ -286,7 +288,7 @@ static void stream_post(struct stream *s, struct call *call)
 
 static struct call *worker_call(struct stream *s, enum request_kind kind)
 {
-    struct call *call = call_new(s->pawn->w, kind);
+    struct call *call = call_make(s->pawn->w, kind);
 
     call->request.worker.worker = &s->worker;
     return call;
@@ -321,7 +323,7 @@ static void stream_close(struct stream *s)
         return;
     }
     struct item *item = container_of(list_first(&s->items), struct item, of_stream);
-    struct call *call = call_new(s->pawn->w, REQUEST_ABANDON);
+    struct call *call = call_make(s->pawn->w, REQUEST_ABANDON);
     ref_copy(&call->request.lease.ref, &item->ref, &call->parcel->arena);
     call->request.key = call->request.lease.ref.key;
     call->request.lease.is_lost = true;
@@ -359,7 +361,9 @@ static void connect_later(struct pawn *pawn, uint32_t shard)
     struct world *w = pawn->w;
     int64_t span_ms = w->is_healed ? 10 : rng_between(&w->rng, 1, 2000);
 
-    if (pawn->is_up) moment_after(w, &pawn->connect[shard], span_ms * NS_PER_MS);
+    if (pawn->is_up && pawn->remote == NULL) {
+        moment_after(w, &pawn->connect[shard], span_ms * NS_PER_MS);
+    }
 }
 
 static void on_item(struct moment *m);
@@ -477,7 +481,7 @@ static struct call *done_call(const struct item *item)
         [WORK_TASK] = REQUEST_TASK_DONE,
         [WORK_ENTITY] = REQUEST_ENTITY_DONE,
     };
-    struct call *call = call_new(item->w, kinds[item->ref.kind]);
+    struct call *call = call_make(item->w, kinds[item->ref.kind]);
     struct input_worker_done *done = &call->request.worker_done;
 
     done->has_ref = true;
@@ -638,7 +642,7 @@ static void answer_garbage(const struct item *item, struct call *call)
 
 static void send_abandon(struct item *item)
 {
-    struct call *call = call_new(item->w, REQUEST_ABANDON);
+    struct call *call = call_make(item->w, REQUEST_ABANDON);
 
     item->phase = ITEM_ABANDONING;
     ref_copy(&call->request.lease.ref, &item->ref, &call->parcel->arena);
@@ -688,7 +692,7 @@ static bool has_past(struct item *item)
     if (item->ref.kind != WORK_TURN || item->has_past || item->history_n == 0) return true;
     if (item->past.len > 0 || memory_recall(item)) return true;
     item->phase = ITEM_FETCHING;
-    struct call *call = call_new(item->w, REQUEST_HISTORY);
+    struct call *call = call_make(item->w, REQUEST_HISTORY);
     call_set_key(call, item->ref.key);
     port_send(&item->port, call, item->to, PATIENCE_NS);
     return false;
@@ -802,6 +806,10 @@ static void on_revive(struct moment *m)
     struct pawn *pawn = container_of(m, struct pawn, revive);
 
     pawn->is_up = true;
+    if (pawn->remote != NULL) {
+        remote_start(pawn->remote);
+        return;
+    }
     for (uint32_t i = 0; i < pawn->w->options.shards_n; i++) pawn_connect(pawn, pawn->w->nodes[i]);
 }
 
@@ -818,6 +826,7 @@ void fleet_crash_one(struct fleet *f)
 
     if (!pawn->is_up) return;
     pawn->is_up = false;
+    if (pawn->remote != NULL) remote_crash(pawn->remote);
     pawn_lose_streams(pawn);
     pawn_drop_items(pawn);
     memory_forget_all(pawn);
@@ -828,6 +837,7 @@ void fleet_cut_one(struct fleet *f)
 {
     struct pawn *pawn = &f->pawns[rng_below(&f->w->rng, f->n)];
 
+    if (pawn->remote != NULL) remote_cut(pawn->remote);
     pawn_lose_streams(pawn);
     for (uint32_t i = 0; i < f->w->options.shards_n; i++) connect_later(pawn, i);
 }
@@ -849,6 +859,9 @@ struct fleet *fleet_new(struct world *w)
         pawn->index = i;
         pawn->hub = crowd_hub(i % w->options.hubs_n);
         pawn->is_hot = rng_chance(&w->rng, w->options.hot_workers);
+        if (rng_chance(&w->rng, w->options.wire_share)) {
+            pawn->remote = remote_new(w, i, pawn->hub);
+        }
         list_init(&pawn->items);
         list_init(&pawn->memories_list);
         map_init(&pawn->memories, mem_process(), 1, 2);
@@ -895,6 +908,7 @@ void fleet_free(struct fleet *f)
     for (uint32_t i = 0; i < f->n; i++) {
         struct pawn *pawn = &f->pawns[i];
         pawn_drop_items(pawn);
+        remote_free(pawn->remote);
         memory_forget_all(pawn);
         map_release(&pawn->memories);
         moment_cancel(f->w, &pawn->revive);

@@ -8,6 +8,8 @@
 #include "base/mem.h"
 #include "test/sim/sim_client.h"
 #include "test/sim/sim_entity.h"
+#include "test/sim/sim_front.h"
+#include "test/sim/sim_link.h"
 #include "test/sim/sim_nemesis.h"
 #include "test/sim/sim_network.h"
 #include "test/sim/sim_node.h"
@@ -65,6 +67,25 @@ static void draw_faults(struct sim_options *o, struct rng *rng)
     }
 }
 
+/* By a source of its own, so that what is drawn above stays what it is. */
+static void draw_wire(struct sim_options *o, bool is_calm)
+{
+    struct rng rng;
+
+    rng_init(&rng, o->seed ^ UINT64_C(0x77697265));
+    o->wire_share = (uint32_t)PICK(&rng, 0, 500, 500, 1000);
+    o->piece_size_max = (uint64_t)PICK(&rng, 50, 300, 1500, 65536);
+    o->grace_ms = PICK(&rng, 100, 1000, 5000);
+    o->queue_size = (uint64_t)PICK(&rng, 4 << 10, 32 << 10, 256 << 10);
+    o->history_size_max = (uint64_t)PICK(&rng, 100, 1000, 1 << 20);
+    o->errands_n_max = (uint64_t)PICK(&rng, 24, 200, 100000);
+    o->ping_ms = PICK(&rng, 2000, 10000, 30000);
+    /* Days of silence would be spent with pings. */
+    if (o->timer_ms_max > 60000) o->ping_ms = 600000;
+    if (o->wire_share > 0 && !is_calm) return;
+    for (int i = FAULT_KIND_LINK_RESET; i < SIM_FAULTS_N; i++) o->fault_rate[i] = 0;
+}
+
 void sim_options_draw(struct sim_options *o, uint64_t seed, int64_t load_ms, bool is_calm)
 {
     struct rng rng;
@@ -107,6 +128,7 @@ void sim_options_draw(struct sim_options *o, uint64_t seed, int64_t load_ms, boo
         o->hot_bytes_max = (uint64_t)PICK(&rng, 300 << 10, 500 << 10, 1 << 20);
         o->hot_bytes_max += (uint64_t)o->partitions_n * (100 << 10);
     }
+    draw_wire(o, is_calm);
 }
 
 void sim_options_print(const struct sim_options *o)
@@ -124,6 +146,11 @@ void sim_options_print(const struct sim_options *o)
            (unsigned long long)o->archive_batch_n, (long long)o->horizon_ms,
            (long long)o->resend_ms, (long long)o->commit_us, (long long)o->network_us,
            (long long)o->work_us, (long long)o->timer_ms_max, o->hot_workers, o->check_every_step);
+    printf("wire_share=%u piece_size=%llu ping_ms=%lld grace_ms=%lld queue_size=%llu "
+           "history_size=%llu errands=%llu\n",
+           o->wire_share, (unsigned long long)o->piece_size_max, (long long)o->ping_ms,
+           (long long)o->grace_ms, (unsigned long long)o->queue_size,
+           (unsigned long long)o->history_size_max, (unsigned long long)o->errands_n_max);
     printf("faults:");
     for (int i = 0; i < SIM_FAULTS_N; i++) {
         if (o->fault_rate[i] != 0) {
@@ -219,8 +246,10 @@ struct world *world_new(const struct sim_options *options, enum sim_log log)
     rng_init(&w->rng, options->seed);
     heap_init(&w->moments);
     list_init(&w->calls);
+    list_init(&w->links);
     sim_current = w;
     for (uint32_t i = 0; i < options->shards_n; i++) w->nodes[i] = node_new(w, i);
+    if (options->wire_share > 0) w->front = front_new(w);
     w->fleet = fleet_new(w);
     w->crowd = crowd_new(w);
     w->ledger = ledger_new(w);
@@ -231,12 +260,16 @@ struct world *world_new(const struct sim_options *options, enum sim_log log)
 void world_free(struct world *w)
 {
     nemesis_free(w->nemesis);
+    bool has_front = front_crash(w->front);
+    links_free(w);
     for (uint32_t i = 0; i < w->options.shards_n; i++) node_stop(w->nodes[i]);
+    if (has_front) front_put_away(w->front);
     network_free(w);
     crowd_free(w->crowd);
     ledger_free(w->ledger);
     fleet_free(w->fleet);
     for (uint32_t i = 0; i < w->options.shards_n; i++) node_free(w->nodes[i]);
+    front_free(w->front);
     sim_current = NULL;
     mem_give(mem_process(), w, sizeof *w);
 }
@@ -264,8 +297,10 @@ static bool is_quiet(struct world *w)
     for (uint32_t i = 0; i < w->options.shards_n; i++) {
         if (!node_is_quiet(w->nodes[i])) return false;
     }
-    return true;
+    return front_is_quiet(w->front);
 }
+
+static bool is_stopped(struct world *w) { return front_is_stopped(w->front); }
 
 void world_run(struct world *w)
 {
@@ -280,13 +315,18 @@ void world_run(struct world *w)
     w->is_healed = true;
     nemesis_heal(w->nemesis);
     for (uint32_t i = 0; i < w->options.shards_n; i++) node_heal(w->nodes[i]);
+    links_heal(w);
     fleet_heal(w->fleet);
     crowd_drain(w->crowd);
     int64_t deadline_ns = w->now_ns + HEAL_MS_MAX * NS_PER_MS;
     run_until(w, deadline_ns, is_finished);
     if (!is_finished(w)) crowd_report_unfinished(w->crowd);
     run_until(w, deadline_ns, is_quiet);
+    if (!front_is_quiet(w->front)) front_report(w->front);
     if (!is_quiet(w)) sim_fail(w, "L1 quiet", "a shard does not come to rest");
+    front_check_rest(w->front);
+    front_stop(w->front);
+    run_until(w, INT64_MAX, is_stopped);
     crowd_check_end(w->crowd);
     ledger_check_end(w->ledger);
     for (uint32_t i = 0; i < w->options.shards_n; i++) node_check_end(w->nodes[i]);

@@ -73,7 +73,15 @@
     X(CLOCK_DRIFT, "clock_drift", 40, "* the wall clock runs at another speed")                    \
     X(MESSAGE_LOST, "message_lost", 50000, "a message between shards is lost")                     \
     X(MESSAGE_DUPLICATED, "message_duplicated", 30000, "a message between shards comes twice")     \
-    X(MESSAGE_REORDERED, "message_reordered", 50000, "a message between shards is overtaken")
+    X(MESSAGE_REORDERED, "message_reordered", 50000, "a message between shards is overtaken")      \
+    X(LINK_RESET, "link_reset", 1000, "a connection breaks at some byte")                          \
+    X(LINK_TOLD_LATE, "link_told_late", 500000, "an end of it hears that up to 5 s later")         \
+    X(LINK_HALF_OPEN, "link_half_open", 300000, "an end of it never hears that")                   \
+    X(LINK_STALLED, "link_stalled", 500, "nothing passes one way of a connection for a while")     \
+    X(READER_DEAF, "reader_deaf", 100, "* a gRPC client reads nothing for a while")                \
+    X(CALL_CANCELLED, "call_cancelled", 30000, "a gRPC client gives a call up after a moment")     \
+    X(CALL_DEADLINE, "call_deadline", 30000, "a gRPC call has hardly any time")                    \
+    X(SERVER_DRAIN, "server_drain", 40, "* the server is stopped as by its operator")
 
 enum sim_fault {
 #define X(kind, name, rate, text) FAULT_KIND_##kind,
@@ -111,6 +119,14 @@ struct sim_options {
     int64_t timer_ms_max; /* of the long timers */
     uint32_t hot_workers; /* per mille of the workers that keep executions in memory */
     bool check_every_step;
+    /* Of gRPC. */
+    uint32_t wire_share;     /* per mille of clients and workers; 0 = there is no front */
+    uint64_t piece_size_max; /* of what a connection brings at once */
+    int64_t ping_ms;         /* on idle connections and streams */
+    int64_t grace_ms;        /* until work of a lost stream is offered again */
+    uint64_t queue_size;     /* of answers waiting for one call */
+    uint64_t history_size_max;
+    uint64_t errands_n_max;
     uint32_t fault_rate[SIM_FAULTS_N]; /* 0 = off */
 };
 /* is_calm: no faults at all, for a first look. */
@@ -136,6 +152,7 @@ struct trace {
 
 struct node;
 struct fleet;
+struct front;
 struct crowd;
 struct nemesis;
 struct ledger;
@@ -156,6 +173,9 @@ struct world {
     struct node *nodes[SHARDS_MAX];
     struct list calls;    /* on their way, see sim_network.h */
     struct node *running; /* whose host takes a turn right now, or NULL */
+    struct front *front;  /* NULL: everybody posts to the hosts */
+    struct list links;    /* connections, see sim_link.h */
+    bool has_nameless;    /* some gRPC workers echo no tokens */
     struct fleet *fleet;
     struct crowd *crowd;
     struct nemesis *nemesis;

@@ -3,59 +3,20 @@
  * A disk that is really full: a small file system in memory, with a ballast file to free space
  * again. Needs the right to mount one; skipped without.
  */
-#include "base/assert.h"
 #include "base/clock.h"
 #include "test/lib/test.h"
 #include "test/torture/client.h"
+#include "test/torture/small_disk.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mount.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#define DISK_OPTIONS "size=64m"
-#define BALLAST_SIZE (40 << 20)
 #define BLOB_SIZE (100 << 10)
 #define SEGMENT_KIB 1024
 #define FILL_MS 60000
 #define RESTART_MS 1500
-
-static char mounted[PATH_MAX];
-
-/* Also at the end of the process: a failed test does not come to its own end. */
-static void unmount(void)
-{
-    if (mounted[0] != '\0') (void)umount2(mounted, MNT_DETACH);
-    mounted[0] = '\0';
-}
-
-/* out: where it is. Skips the test when it cannot be had. */
-static void mount_small_disk(char *out)
-{
-    unmount(); /* what a failed test has left */
-    (void)snprintf(out, PATH_MAX, "%s/disk", test_directory());
-    int failed = mkdir(out, 0700);
-    assert(failed == 0);
-    if (geteuid() != 0) test_skip("only root may mount a small file system to fill");
-    if (mount("none", out, "tmpfs", 0, DISK_OPTIONS) != 0) {
-        test_skip("a small file system to fill cannot be mounted here");
-    }
-    (void)snprintf(mounted, sizeof mounted, "%s", out);
-    (void)atexit(unmount);
-}
-
-static void add_ballast(const char *path)
-{
-    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-
-    EXPECT(fd >= 0);
-    EXPECT_EQ(0, posix_fallocate(fd, 0, BALLAST_SIZE));
-    (void)close(fd);
-}
 
 /* Load until a start is refused; in portions, so that the purges of a heal do not count. */
 static void load_until_refused(struct client *c, const struct cage_plan *plan)
@@ -99,10 +60,10 @@ struct full_disk {
 /* A life on a small disk, until a start is refused. */
 static struct client *live_until_full(struct full_disk *d, struct cage_plan *plan)
 {
-    mount_small_disk(d->disk);
+    small_disk_mount(d->disk);
     (void)snprintf(d->directory, PATH_MAX, "%.*s/data", PATH_MAX - 16, d->disk);
     (void)snprintf(d->ballast, PATH_MAX, "%.*s/ballast", PATH_MAX - 16, d->disk);
-    add_ballast(d->ballast);
+    small_disk_add_ballast(d->ballast);
     *plan = (struct cage_plan){.directory = d->directory, .segment_kib = SEGMENT_KIB};
 
     struct client *c = client_new(1);
@@ -127,7 +88,7 @@ TEST(full_disk_refuses_and_recovers)
     client_heal(c, &plan);
     client_report(c);
     client_free(c);
-    unmount();
+    small_disk_unmount();
 }
 
 /* A process that died on a full disk comes up on it, or says that it cannot and why; with space it
@@ -147,5 +108,5 @@ TEST(restart_on_a_full_disk)
     client_heal(c, &plan);
     client_report(c);
     client_free(c);
-    unmount();
+    small_disk_unmount();
 }

@@ -8,11 +8,12 @@
 
 #include "test/lib/test.h"
 
-#include "norn.h"
+#include <norn.h>
 
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #define WAIT_MS 20000
 
@@ -130,10 +131,19 @@ static inline void world_expect_failure(struct world *w, const char *id, const c
                                         const char *message)
 {
     struct norn_info *info = world_wait(w, id);
-    EXPECT_EQ(NORN_FAILED, info->state);
+    if (info->state != NORN_FAILED)
+        test_fail(__FILE__, __LINE__, "%s: state %d, output %s", id, (int)info->state,
+                  info->output.ptr != NULL ? (const char *)info->output.ptr : "(none)");
     EXPECT_TEXT(type, info->failure.type);
     if (message != NULL) EXPECT_TEXT(message, info->failure.message);
     norn_info_free(info);
+}
+
+/* Lets the engine do something. */
+static inline void world_pause(void)
+{
+    struct timespec time = {.tv_nsec = 5000000};
+    nanosleep(&time, NULL);
 }
 
 /* A copy of the text a b in the memory of ctx. */

@@ -95,6 +95,41 @@ TEST(a_second_answer_is_dropped)
     kit_free(k);
 }
 
+/* Some SDKs try a step again under the id it had. The new one is its own: answers to the old one,
+ * which has the same id and attempt, change nothing. S6 */
+TEST(a_failed_step_may_be_scheduled_again_under_its_id)
+{
+    struct kit *k = kit_with_task(1);
+    const struct effect_work *first = kit_must(kit_take_task(k, "t"));
+    kit_task_failed(k, first, "no luck", false);
+    KIT_TURN(k, "o", act_timer(2, 0));
+    kit_tick_by(k, 1000);
+    KIT_TURN(k, "o", act_task(1, "t", "arg"));
+    EXPECT_TEXT("1 t PENDING 0\n", kit_tasks(k, "hub/a"));
+    const struct effect_work *second = kit_must(kit_take_task(k, "t"));
+    EXPECT_STATUS(OK, kit_task_done(k, first, "of the first"));
+    EXPECT_EQ(0, k->records_n);
+    kit_crash(k, 0);
+    EXPECT_STATUS(OK, kit_task_done(k, first, "of the first"));
+    EXPECT_EQ(0, k->records_n);
+    EXPECT_STATUS(OK, kit_task_done(k, second, "res"));
+    EXPECT_TEXT("1 OrchestratorStarted\n2 TaskCompleted of #1 res\n", next_fresh(k));
+    kit_free(k);
+}
+
+/* An answer that the orchestrator has not been given yet keeps the id in use: in the history the
+ * answer would stand behind the second step and be taken for its own. */
+TEST(an_id_is_not_free_before_its_answer_is_read)
+{
+    struct kit *k = kit_with_task(1);
+    kit_raise(k, "hub/a", "e", NULL);
+    const struct effect_work *turn = kit_must(kit_take_turn(k, "o"));
+    kit_task_failed(k, kit_must(kit_take_task(k, "t")), "no luck", false);
+    KIT_ANSWER(k, turn, act_task(1, "t", "arg"));
+    EXPECT_TEXT("FAILED", kit_status(k, "hub/a"));
+    kit_free(k);
+}
+
 /* Workers that cannot echo tokens name instance and task; that counts for what is leased. */
 TEST(answers_without_token_name_instance_and_task)
 {

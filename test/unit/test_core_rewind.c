@@ -48,6 +48,44 @@ TEST(rewinding_after_a_failed_activity)
     kit_free(k);
 }
 
+/* Where the orchestrator tried again under the same id, only the last failure is forgotten: the
+ * earlier ones were no end, and what came after them rests on them. */
+TEST(rewinding_after_tries_under_one_id)
+{
+    struct kit *k = kit_new(2, 1);
+    kit_start(k, "hub/a", "o", "in");
+    KIT_TURN(k, "o", act_task(1, "t", NULL), act_child(2, "c", "child", NULL));
+    kit_task_failed(k, kit_must(kit_take_task(k, "t")), "first", false);
+    KIT_TURN(k, "o", act_task(1, "t", NULL));
+    kit_task_failed(k, kit_must(kit_take_task(k, "t")), "second", false);
+    KIT_TURN(k, "o", act_timer(3, 0));
+    KIT_TURN(k, "c", act_fail(1, "first"));
+    kit_tick_by(k, 1000);
+    KIT_TURN(k, "o", act_child(2, "c", "child", NULL));
+    KIT_TURN(k, "c", act_fail(1, "second"));
+    KIT_TURN(k, "o", act_fail(4, "enough"));
+    EXPECT_TEXT("FAILED", kit_status(k, "hub/a"));
+
+    EXPECT_STATUS(OK, kit_rewind(k, "hub/a", NULL));
+    EXPECT_TEXT("RUNNING", kit_status(k, "hub/child"));
+    kit_crash(k, 0);
+    kit_crash(k, 1);
+    KIT_TURN(k, "c", act_complete(1, "good"));
+    const struct effect_work *turn = kit_must(kit_take_turn(k, "o"));
+    EXPECT_TEXT("1 OrchestratorStarted\n2 ExecutionStarted o in\n3 TaskScheduled #1 t\n"
+                "4 SubOrchestrationInstanceCreated #2 child c\n5 OrchestratorStarted\n"
+                "6 TaskFailed of #1 TestError first\n7 OrchestratorStarted\n"
+                "8 TimerCreated #3 at 0000\n9 OrchestratorStarted\n"
+                "10 SubOrchestrationInstanceFailed of #2 E first\n11 TimerFired of #3 at 0000\n"
+                "12 SubOrchestrationInstanceCreated #2 child c\n13 OrchestratorStarted\n",
+                kit_past(k, turn));
+    KIT_ANSWER(k, turn, act_task(1, "t", NULL));
+    kit_task_done(k, kit_must(kit_take_task(k, "t")), "good");
+    KIT_TURN(k, "o", act_complete(4, "all good"));
+    EXPECT_TEXT("COMPLETED", kit_status(k, "hub/a"));
+    kit_free(k);
+}
+
 /* The worker sees the new execution id in ExecutionStarted too: ids of children are made from
  * it. */
 TEST(rewinding_changes_the_execution_id_in_the_history)

@@ -129,6 +129,60 @@ TEST(other_lengths_are_refused)
     teardown(&f);
 }
 
+/* A token that a worker was given before the server was replaced by a newer one still counts after
+ * it: the text does not change. One for each length of the last group of characters. */
+TEST(the_text_of_a_token_never_changes)
+{
+    static const struct {
+        const char *key;
+        const char *text;
+    } cases[] = {
+        {"hub/order-17", "AQEfB6WlpaWlpaWlpaWlpaWlpaUqA8CEPQUAZfdT_pyXFwxodWIvb3JkZXItMTfA_wjm5EoDi"
+                         "Hc8Tr3Bl2LI"},
+        {"hub/order-171", "AQEfB6WlpaWlpaWlpaWlpaWlpaUqA8CEPQUAZfdT_pyXFw1odWIvb3JkZXItMTcxxGLOyHAc"
+                          "Kyh3Cp9tHNIkLA"},
+        {"hub/order-1717", "AQEfB6WlpaWlpaWlpaWlpaWlpaUqA8CEPQUAZfdT_pyXFw5odWIvb3JkZXItMTcxNztZ9eG"
+                           "B6IJbLNi3HYomDH8"},
+    };
+    for (size_t n = 0; n < 3; n++) {
+        struct fixture f;
+        struct work_ref ref = sample();
+        setup(&f);
+        ref.key = bytes_of_text(cases[n].key);
+        token_write(&f.token, mac_key, &ref);
+        EXPECT_BYTES(bytes_of_text(cases[n].text), buffer_view(&f.token));
+        teardown(&f);
+    }
+}
+
+/* Characters beside the alphabet are refused wherever they stand: none of them is taken for one of
+ * ours, be it the first, the last, or what another alphabet of base 64 has in its place. */
+TEST(every_other_character_is_refused)
+{
+    static const uint8_t others[] = {'+', '/', '=', '!', '@', '[', '`', '{', 0, 0xff};
+    for (unsigned n = 0; n < 240; n++) {
+        struct fixture f;
+        struct work_ref whole = sample();
+        struct work_ref ref;
+        setup(&f);
+        whole.key = bytes_make("hub/order-1717", 12 + n % 3);
+        whole.task_id = (int32_t)n; /* another MAC: every character is somewhere */
+        token_write(&f.token, mac_key, &whole);
+        for (size_t at = 0; at < f.token.len; at++) {
+            uint8_t right = f.token.ptr[at];
+            for (size_t c = 0; c < sizeof others; c++) {
+                test_note("token %u, character %u at %zu of %zu", n, others[c], at, f.token.len);
+                f.token.ptr[at] = others[c];
+                EXPECT_STATUS(E_INVALID,
+                              token_read(buffer_view(&f.token), mac_key, &f.arena, &ref));
+            }
+            f.token.ptr[at] = right;
+            arena_reset(&f.arena);
+        }
+        teardown(&f);
+    }
+}
+
 /* Another data directory's key: refused, for either half of the key. */
 TEST(another_key_is_refused)
 {

@@ -405,11 +405,11 @@ TEST(senseless_answers_fail_the_instance)
     static char long_id[260];
     memset(long_id, 'i', 257);
     struct action same_again = act_task(1, "t", NULL);
-    expect_invalid_answer(&same_again, 1, "used before");
+    expect_invalid_answer(&same_again, 1, "still in use");
     struct action negative = act_timer(-5, 0);
     expect_invalid_answer(&negative, 1, "negative id");
     struct action twice[] = {act_task(5, "t", NULL), act_timer(4, 0), act_child(5, "c", "x", NULL)};
-    expect_invalid_answer(twice, 3, "used before");
+    expect_invalid_answer(twice, 3, "still in use");
     struct action nameless = act_task(2, "", NULL);
     expect_invalid_answer(&nameless, 1, "no valid name");
     struct action not_text = act_child(2, "\xff", "c", NULL);

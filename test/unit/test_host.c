@@ -780,6 +780,101 @@ TEST(queue_is_bounded)
     world_release(&w);
 }
 
+struct waker {
+    struct host *host;
+    unsigned wakes_n;
+    unsigned told_n;
+    const struct ask *ask;
+    bool was_done; /* ask, when it was told */
+};
+
+static void count_wake(void *user) { ((struct waker *)user)->wakes_n++; }
+
+static void count_told(void *user)
+{
+    struct waker *waker = user;
+    waker->told_n++;
+    if (waker->ask != NULL) waker->was_done = waker->ask->is_done;
+}
+
+/* Who posts many wakes the host once, behind the last of them; and not at all when the host has
+ * seen them meanwhile. */
+TEST(quiet_posts_wake_once)
+{
+    struct world w;
+    static struct ask asks[4];
+    struct waker waker = {0};
+    world_init(&w);
+    w.options.wake = count_wake;
+    w.options.user = &waker;
+    world_open(&w);
+    world_pump(&w);
+    waker.wakes_n = 0;
+    for (int i = 0; i < 3; i++) {
+        ask_init(&asks[i], &w, REQUEST_GET, "a");
+        EXPECT(host_post_quietly(w.host, &asks[i].request));
+    }
+    EXPECT_EQ(0, waker.wakes_n);
+    host_wake(w.host);
+    host_wake(w.host);
+    EXPECT_EQ(1, waker.wakes_n);
+    world_pump(&w);
+    for (int i = 0; i < 3; i++) EXPECT(asks[i].is_done);
+
+    ask_init(&asks[3], &w, REQUEST_GET, "a");
+    EXPECT(host_post_quietly(w.host, &asks[3].request));
+    world_pump(&w);
+    EXPECT(asks[3].is_done);
+    host_wake(w.host);
+    EXPECT_EQ(1, waker.wakes_n);
+    world_release(&w);
+}
+
+/* A host that stops still answers what came quietly, though nobody woke it any more. */
+TEST(stop_sees_quiet_posts)
+{
+    struct world w;
+    struct ask get;
+    world_init(&w);
+    world_open(&w);
+    world_pump(&w);
+    ask_init(&get, &w, REQUEST_GET, "a");
+    EXPECT(host_post_quietly(w.host, &get.request));
+    host_stop(w.host);
+    EXPECT(!host_is_quiet(w.host));
+    world_pump(&w);
+    EXPECT(get.is_done);
+    EXPECT(host_is_quiet(w.host));
+    world_release(&w);
+}
+
+/* `told` comes after the answers of a turn, those that stand on nothing durable included, so that a
+ * wake which waits for it is never too early. */
+TEST(told_follows_the_answers)
+{
+    struct world w;
+    struct ask asks[2];
+    struct waker waker = {0};
+    world_init(&w);
+    w.options.told = count_told;
+    w.options.told_user = &waker;
+    world_open(&w);
+    EXPECT_STATUS(OK, world_start(&w, "a", "seq1"));
+    world_pump(&w);
+    ask_init(&asks[0], &w, REQUEST_GET, "a");
+    ask_init(&asks[1], &w, REQUEST_GET, "a");
+    asks[1].request.key = BYTES_LITERAL("nothing"); /* refused */
+    for (int i = 0; i < 2; i++) {
+        waker = (struct waker){.ask = &asks[i]};
+        ask_post(&asks[i]);
+        EXPECT_EQ(0, waker.told_n);
+        (void)host_turn(w.host);
+        EXPECT(asks[i].is_done);
+        EXPECT(waker.was_done);
+    }
+    world_release(&w);
+}
+
 /* A request that names no instance, or none that could exist, is told so and reaches no core. */
 TEST(wrong_keys_are_refused)
 {

@@ -162,6 +162,32 @@ TEST(keys_are_bytes)
     map_release(&m);
 }
 
+/* Who has the hash already gets the same answers. */
+TEST(a_hash_can_be_carried)
+{
+    struct map_node nodes[100] = {0};
+    char keys[100][8];
+    struct map m;
+
+    map_init(&m, mem_process(), 5, 6);
+    EXPECT(map_find_hashed(&m, 0, BYTES_LITERAL("a")) == NULL);
+    for (size_t i = 0; i < 100; i++) {
+        (void)snprintf(keys[i], sizeof keys[i], "%zu", i);
+        nodes[i].key = bytes_of_text(keys[i]);
+        uint64_t hash = map_hash(&m, nodes[i].key);
+        EXPECT(map_find_hashed(&m, hash, nodes[i].key) == NULL);
+        map_insert_hashed(&m, hash, &nodes[i]);
+    }
+    for (size_t i = 0; i < 100; i++) {
+        uint64_t hash = map_hash(&m, nodes[i].key);
+        EXPECT_EQ(hash, nodes[i].hash);
+        EXPECT(map_find_hashed(&m, hash, nodes[i].key) == &nodes[i]);
+        EXPECT(map_find(&m, nodes[99 - i].key) == &nodes[99 - i]);
+        EXPECT(map_find_hashed(&m, hash, BYTES_LITERAL("x")) == NULL);
+    }
+    map_release(&m);
+}
+
 static void insert_equal_keys(void)
 {
     struct map_node a = {.key = BYTES_LITERAL("same")};

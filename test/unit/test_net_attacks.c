@@ -638,6 +638,32 @@ TEST(answers_that_nobody_takes)
     finish();
 }
 
+/* Hundreds of calls at once whose answers come together: what is kept for the peer is bounded, and
+ * one answer alone is never refused. */
+TEST(answers_that_come_together)
+{
+    static uint8_t large[64 * 1024];
+    begin();
+    w.limits.answers_size_max = 256 * 1024;
+    put_frame(&w.in, NGHTTP2_SETTINGS, 0, 0, test_hex("000400000000")); /* window 0 */
+    for (uint32_t i = 0; i < 50; i++) put_request(&w.in, 2 * i + 1, "/t/hold", "x");
+    EXPECT_STATUS(OK, world_say(&w));
+    EXPECT_EQ(50, w.held_n);
+    while (w.held_n > 0) grpc_answer(w.held[--w.held_n], bytes_make(large, sizeof large));
+    EXPECT_EQ(47, w.counters.answers_too_large);
+    EXPECT(w.mem.used < 1024 * 1024);
+    world_read(&w);
+    EXPECT(strstr(world_trace(&w), "grpc-status=14") != NULL);
+    finish();
+    begin();
+    w.limits.answers_size_max = 1024;
+    put_request(&w.in, 1, "/t/hold", "x");
+    EXPECT_STATUS(OK, world_say(&w));
+    grpc_answer(w.held[--w.held_n], bytes_make(large, sizeof large));
+    EXPECT_EQ(0, w.counters.answers_too_large);
+    finish();
+}
+
 /* A worker that is busy may leave its work items unread for hours, as long as it is alive. */
 TEST(a_busy_worker_is_not_stalled)
 {
@@ -702,6 +728,31 @@ TEST(a_farewell_that_nobody_takes)
     finish();
 }
 
+/* Nor does it help that there is more to tell than the farewell: here acknowledgements wait behind
+ * answers that the peer has not taken. */
+TEST(a_farewell_behind_other_bytes_that_nobody_takes)
+{
+    struct buffer frame;
+    begin();
+    put_request(&w.in, 1, "/t/echo", "x");
+    EXPECT_STATUS(OK, conn_feed(w.conn, w.now_ns, buffer_view(&w.in)));
+    buffer_clear(&w.in);
+    EXPECT(conn_pull(w.conn, w.now_ns, &w.out, 1)); /* and the socket takes nothing of it */
+    world_wait_ms(&w, 500);
+    EXPECT(!conn_is_dead(w.conn));
+    buffer_init(&frame, mem_process());
+    put_frame(&frame, NGHTTP2_PING, 0, 0, BYTES_LITERAL("12345678"));
+    (void)repeat(buffer_view(&frame), FRAMES_N, false);
+    EXPECT_EQ(1, w.counters.control_flood);
+    EXPECT(!conn_is_over(w.conn));
+    world_wait_ms(&w, 500);
+    EXPECT(conn_is_dead(w.conn));
+    EXPECT_EQ(1, w.counters.stalled);
+    buffer_clear(&w.out);
+    buffer_release(&frame);
+    finish();
+}
+
 /* ---- slow ---- */
 
 TEST(slow_preface)
@@ -757,10 +808,109 @@ TEST(slow_body)
             world_wait_ms(&w, 1000);
             seconds++;
         }
-        EXPECT_EQ(is_honest ? 60 : 12, seconds);
+        EXPECT_EQ(is_honest ? 60 : 11, seconds);
         if (!is_honest) expect_ended(CALM, &w.counters.slow_request);
         finish();
     }
+}
+
+/* What was sent fast buys no more than the ten seconds that everybody has. */
+TEST(a_body_that_stops)
+{
+    static const uint8_t zeros[16384];
+    begin();
+    put_head(&w.in, 1, "/t/echo", END_HEADERS, BYTES_NONE);
+    put_frame(&w.in, NGHTTP2_DATA, 0, 1, test_hex("00000fffff"));
+    for (int i = 0; i < 60; i++) {
+        put_frame(&w.in, NGHTTP2_DATA, 0, 1, bytes_make(zeros, sizeof zeros));
+        EXPECT_STATUS(OK, world_say(&w));
+    }
+    world_wait_ms(&w, 9999);
+    EXPECT(!conn_is_over(w.conn));
+    world_wait_ms(&w, 1);
+    expect_ended(CALM, &w.counters.slow_request);
+    finish();
+}
+
+/* A request of so many bytes without its end. */
+static void say_unfinished(uint32_t stream, size_t size)
+{
+    static const uint8_t zeros[16384];
+    put_head(&w.in, stream, "/t/echo", END_HEADERS, BYTES_NONE);
+    put_frame(&w.in, NGHTTP2_DATA, 0, stream, test_hex("00000fffff"));
+    for (size_t at = 0; at < size; at += sizeof zeros) {
+        put_frame(&w.in, NGHTTP2_DATA, 0, stream, bytes_make(zeros, sizeof zeros));
+        EXPECT_STATUS(OK, world_say(&w));
+    }
+}
+
+/* Many requests that are never finished: one alone may be as large as it likes, together they have
+ * a limit, and who is refused may come again. */
+TEST(unfinished_bodies_of_a_connection)
+{
+    begin();
+    w.limits.unfinished_size_max = 256 * 1024;
+    say_unfinished(1, 512 * 1024);
+    EXPECT_EQ(0, w.counters.requests_too_large);
+    put_frame_u32(&w.in, NGHTTP2_RST_STREAM, 1, NGHTTP2_CANCEL);
+    EXPECT_STATUS(OK, world_say(&w));
+    (void)world_trace(&w);
+    for (uint32_t i = 0; i < 3; i++) say_unfinished(2 * i + 3, 112 * 1024);
+    EXPECT_EQ(1, w.counters.requests_too_large);
+    EXPECT(strstr(world_trace(&w), "7 end :status=200 content-type=application/grpc "
+                                   "grpc-status=14") != NULL);
+    EXPECT(w.mem.used < 1024 * 1024);
+    put_frame_u32(&w.in, NGHTTP2_RST_STREAM, 3, NGHTTP2_CANCEL);
+    put_frame_u32(&w.in, NGHTTP2_RST_STREAM, 5, NGHTTP2_CANCEL);
+    say_unfinished(9, 200 * 1024);
+    EXPECT_EQ(1, w.counters.requests_too_large);
+    finish();
+}
+
+/* The same of all connections together; what is small still passes. */
+TEST(unfinished_bodies_of_all_connections)
+{
+    size_t all = 0;
+    begin();
+    conn_free(w.conn, w.now_ns);
+    const struct conn_options options = {.mem = &w.mem,
+                                         .limits = &w.limits,
+                                         .counters = &w.counters,
+                                         .grpc = &w.grpc,
+                                         .http = &w.http,
+                                         .unfinished_size = &all,
+                                         .is_trusted = true};
+    struct conn *other = NULL;
+    EXPECT_STATUS(OK, conn_new(&options, w.now_ns, &w.conn));
+    EXPECT_STATUS(OK, conn_new(&options, w.now_ns, &other));
+    put_greeting(&w.in);
+    put_settings_ack(&w.in);
+    say_unfinished(1, 240 * 1024);
+    EXPECT_EQ(240 * 1024, all);
+
+    /* HTTP/1.1 counts and is counted. */
+    static const uint8_t zeros[100 * 1024];
+    const struct bytes head =
+        BYTES_LITERAL("PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 200000\r\n\r\n");
+    EXPECT_STATUS(OK, conn_feed(other, w.now_ns, head));
+    EXPECT_STATUS(OK, conn_feed(other, w.now_ns, bytes_make(zeros, sizeof zeros)));
+    EXPECT_EQ(240 * 1024 + head.len + sizeof zeros, all);
+    conn_free(other, w.now_ns);
+    EXPECT_EQ(240 * 1024, all);
+    w.limits.unfinished_size_total = 240 * 1024 - 1;
+    EXPECT_STATUS(OK, conn_new(&options, w.now_ns, &other));
+    EXPECT_STATUS(OK, conn_feed(other, w.now_ns, head));
+    EXPECT_STATUS(E_CLOSED, conn_feed(other, w.now_ns, bytes_make(zeros, sizeof zeros)));
+    EXPECT_EQ(1, w.counters.requests_too_large);
+    conn_free(other, w.now_ns);
+
+    put_request(&w.in, 3, "/t/echo", "small");
+    EXPECT_STATUS(OK, world_say(&w));
+    EXPECT(strstr(world_trace(&w), "3 end grpc-status=0") != NULL);
+    conn_free(w.conn, w.now_ns);
+    w.conn = NULL;
+    EXPECT_EQ(0, all);
+    finish();
 }
 
 TEST(idle_connections_are_closed)
@@ -818,4 +968,18 @@ TEST(no_settings_after_the_magic)
     EXPECT_EQ(0, w.calls_n);
     EXPECT_EQ(1, w.counters.http2_malformed);
     world_release(&w);
+}
+
+/* A client that is set to TLS is told in a way that its library understands, and counted. */
+TEST(tls_is_counted_and_refused)
+{
+    begin();
+    conn_free(w.conn, w.now_ns);
+    world_connect(&w, true);
+    EXPECT_STATUS(E_CLOSED, conn_feed(w.conn, w.now_ns, test_hex("160301007a010000760303")));
+    world_pull(&w);
+    EXPECT(bytes_start_with(buffer_view(&w.out), BYTES_LITERAL("HTTP/1.1 400 ")));
+    EXPECT_EQ(1, w.counters.tls_refused);
+    buffer_clear(&w.out);
+    finish();
 }

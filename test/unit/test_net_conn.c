@@ -119,6 +119,25 @@ TEST(draining_waits_for_handlers)
     world_release(&w);
 }
 
+/* A client that has as many calls open as it was told it may have is no flood, even when all of
+ * them are answered before it reads the first answer, as after one commit of the engine. */
+TEST(many_answers_at_once_are_no_flood)
+{
+    world_init(&w);
+    w.limits.calls_n_max = 4000;
+    world_greet(&w);
+    for (uint32_t i = 0; i < 4000; i++) {
+        put_request(&w.in, 2 * i + 1, "/t/echo", "x");
+        if (i % 10 != 9) continue;
+        EXPECT_STATUS(OK, conn_feed(w.conn, w.now_ns, buffer_view(&w.in)));
+        buffer_clear(&w.in);
+    }
+    EXPECT_EQ(4000, w.calls_n);
+    EXPECT_EQ(0, w.counters.provoked_flood);
+    EXPECT(!conn_is_over(w.conn));
+    world_release(&w);
+}
+
 /* A pull is bounded, and what is left comes with the next. */
 TEST(a_pull_is_bounded)
 {
@@ -220,6 +239,43 @@ TEST(a_pool_keeps_a_bounded_number)
     EXPECT_TEXT("hello", text);
     pool_give(&pool, text);
     EXPECT(pool_take(&pool, SIZE_MAX - 8) == NULL);
+    pool_release(&pool);
+    EXPECT_EQ(0, mem.used);
+    mem_release(&mem);
+}
+
+struct kept_thing {
+    struct list node;
+    struct mem *mem;
+};
+
+static void free_thing(struct list *node)
+{
+    struct kept_thing *thing = container_of(node, struct kept_thing, node);
+    mem_give(thing->mem, thing, sizeof *thing);
+}
+
+/* Objects that are put away come back, the last one first; beyond the limit they stay with who has
+ * them; what is left goes with the pool. */
+TEST(a_pool_keeps_objects_up_to_a_limit)
+{
+    struct mem mem;
+    struct pool pool;
+    struct kept_thing *last = NULL;
+    mem_init(&mem, SIZE_MAX);
+    pool_init(&pool, &mem, 1024);
+    EXPECT(pool_take_kept(&pool) == NULL);
+    for (int i = 0; i < POOL_KEPT_N_MAX; i++) {
+        last = mem_take_zero(&mem, sizeof *last);
+        last->mem = &mem;
+        EXPECT(pool_keep(&pool, &last->node, free_thing));
+    }
+    struct kept_thing *more = mem_take_zero(&mem, sizeof *more);
+    more->mem = &mem;
+    EXPECT(!pool_keep(&pool, &more->node, free_thing));
+    EXPECT(pool_take_kept(&pool) == &last->node);
+    EXPECT(pool_keep(&pool, &more->node, free_thing));
+    free_thing(&last->node);
     pool_release(&pool);
     EXPECT_EQ(0, mem.used);
     mem_release(&mem);

@@ -77,6 +77,42 @@ TEST(headers_of_a_request_are_kept)
     world_release(&w);
 }
 
+/* The memory of a call that is over is used for the next one, and nothing else of it. */
+TEST(a_call_knows_nothing_of_the_one_before)
+{
+    struct buffer extra;
+    static char large[5000];
+    world_init(&w);
+    world_greet(&w);
+    buffer_init(&extra, mem_process());
+    put_header(&extra, "taskhub", BYTES_LITERAL("north"));
+    put_header(&extra, "grpc-timeout", BYTES_LITERAL("1S"));
+    put_head(&w.in, 1, "/t/fail", END_HEADERS, buffer_view(&extra));
+    memset(large, 'x', sizeof large - 1);
+    put_message(&w.in, 1, large);
+    EXPECT_STATUS(OK, world_say(&w));
+    (void)world_trace(&w);
+    EXPECT_TEXT("north", w.header);
+    size_t used = w.mem.used;
+    for (uint32_t stream = 3; stream < 100; stream += 2) {
+        put_request(&w.in, stream, "/t/echo", "x");
+        EXPECT_STATUS(OK, world_say(&w));
+        char expected[200];
+        (void)snprintf(expected, sizeof expected,
+                       "%u headers " OK_HEADERS "\n%u data 6\n%u end grpc-status=0\n", stream,
+                       stream, stream);
+        EXPECT_TEXT(expected, world_trace(&w));
+        EXPECT_TEXT("", w.header);
+        EXPECT_EQ(1, w.message_size);
+    }
+    EXPECT(w.mem.used <= used + 1000); /* none of the 49 has left anything */
+    w.now_ns += 10 * NS_PER_S;         /* nor has the deadline of the first one stayed */
+    (void)conn_tick(w.conn, w.now_ns);
+    EXPECT_EQ(0, w.counters.deadlines);
+    buffer_release(&extra);
+    world_release(&w);
+}
+
 /* What is not gRPC is answered by HTTP. */
 TEST(other_requests_are_refused_by_http)
 {

@@ -81,6 +81,49 @@ TEST(what_is_sent_ahead_is_bounded)
     world_release(&w);
 }
 
+/* Pages are asked for in few bytes and not read: what is kept for the peer is bounded, then we stop
+ * reading, and go on where we stopped when it reads. */
+TEST(answers_that_are_not_taken_are_bounded)
+{
+    static char text[100 * 1024];
+    enum { N = 40000 };
+    const char *request = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+    size_t n = 0;
+    unsigned sent_n = 0;
+    begin();
+    while (n + strlen(request) < sizeof text) {
+        memcpy(text + n, request, strlen(request));
+        n += strlen(request);
+    }
+    while (conn_wants_read(w.conn) && sent_n < N) {
+        EXPECT_STATUS(OK, conn_feed(w.conn, w.now_ns, bytes_make(text, n)));
+        sent_n += (unsigned)(n / strlen(request));
+    }
+    EXPECT(sent_n < N);
+    EXPECT(w.mem.used < 1024 * 1024);
+    world_wait_ms(&w, 1000); /* not idle, not slow: it waits for the peer */
+    EXPECT(!conn_is_over(w.conn));
+    world_pull(&w);
+    EXPECT_EQ(sent_n, w.pages_n);
+    EXPECT(conn_wants_read(w.conn));
+    world_release(&w);
+}
+
+/* A body that stops: what came before buys no time. */
+TEST(a_body_that_stops_is_closed)
+{
+    static const uint8_t zeros[500 * 1024];
+    begin();
+    (void)say("PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n");
+    EXPECT_STATUS(OK, conn_feed(w.conn, w.now_ns, bytes_make(zeros, sizeof zeros)));
+    world_wait_ms(&w, 9999);
+    EXPECT(!conn_is_over(w.conn));
+    world_wait_ms(&w, 1);
+    EXPECT(conn_is_over(w.conn));
+    EXPECT_EQ(1, w.counters.slow_request);
+    world_release(&w);
+}
+
 TEST(head_has_no_body)
 {
     begin();

@@ -18,6 +18,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#define LARGE_SIZE (2 * 1024 * 1024)
+#define HUGE_SIZE (64 * 1024 * 1024)
 #define WAIT_MS 20000 /* until a test gives up; never reached when all is well */
 
 static struct {
@@ -28,6 +30,14 @@ static struct {
     uint16_t port;
     atomic_uint commands; /* what the bell shall do */
     atomic_uint bells_n;
+    /* What the end of a turn has seen: */
+    /* when the last page was asked for, and at the end of that turn */
+    _Atomic uint64_t page_bytes_out;
+    _Atomic uint64_t turned_bytes_out;
+    atomic_bool is_page_new;
+    bool is_lazy; /* the stream sends nothing more when it is writable */
+    atomic_uint writable_n;
+    atomic_uint writable_turned_n;
     atomic_uint drained_n;
     atomic_uint ticks_n;
     atomic_uint stop_signals_n;
@@ -74,7 +84,8 @@ static void on_oversize(void *user, const struct grpc_call *call, uint64_t size,
 static void on_writable(void *user, struct grpc_call *call)
 {
     (void)user;
-    pump(call);
+    t.writable_n++;
+    if (!t.is_lazy) pump(call);
 }
 
 static void on_closed(void *user, struct grpc_call *call)
@@ -86,11 +97,14 @@ static void on_closed(void *user, struct grpc_call *call)
 
 static void on_page(void *user, struct http_exchange *e)
 {
-    static const uint8_t large[2 * 1024 * 1024];
+    static const uint8_t zeros[HUGE_SIZE];
+    struct bytes body = BYTES_LITERAL("page\n");
     (void)user;
-    bool is_large = bytes_equal(http_path(e), BYTES_LITERAL("/large"));
-    http_answer(e, 200, "text/plain",
-                is_large ? bytes_make(large, sizeof large) : BYTES_LITERAL("page\n"));
+    t.page_bytes_out = loop_counters(t.loop)->bytes_out;
+    t.is_page_new = true;
+    if (bytes_equal(http_path(e), BYTES_LITERAL("/large"))) body = bytes_make(zeros, LARGE_SIZE);
+    if (bytes_equal(http_path(e), BYTES_LITERAL("/huge"))) body = bytes_make(zeros, HUGE_SIZE);
+    http_answer(e, 200, "text/plain", body);
 }
 
 static void on_page_closed(void *user, struct http_exchange *e)
@@ -119,6 +133,14 @@ static void on_bell(void *user)
     t.connections_n = loop_connections_n(t.loop);
     t.used_max = t.mem.used_max;
     t.bells_n++;
+}
+
+static void on_turned(void *user)
+{
+    (void)user;
+    t.writable_turned_n = t.writable_n;
+    if (t.is_page_new) t.turned_bytes_out = loop_counters(t.loop)->bytes_out;
+    t.is_page_new = false;
 }
 
 static void on_stop_signal(void *user, int number, unsigned count)
@@ -176,6 +198,7 @@ static void start(uint32_t connections_n_max)
                                          .http = &http,
                                          .connections_n_max = connections_n_max,
                                          .bell = on_bell,
+                                         .turned = on_turned,
                                          .stop_signal = on_stop_signal};
     char text[200] = "";
     EXPECT_STATUS(OK, loop_new(&options, &t.loop));
@@ -263,6 +286,23 @@ TEST(pages_are_served)
     stop();
 }
 
+/* The end of a turn is told before anything is written: others can begin meanwhile. */
+TEST(a_turn_is_told_before_the_answers_leave)
+{
+    init();
+    start(10);
+    int fd = dial();
+    for (int i = 0; i < 20; i++) {
+        expect_page(fd);
+        ring(COMMAND_LOOK);
+        EXPECT(!t.is_page_new);
+        EXPECT_EQ(t.page_bytes_out, t.turned_bytes_out);
+    }
+    close(fd);
+    EXPECT_SOON(t.connections_n == 0);
+    stop();
+}
+
 TEST(a_large_answer_is_whole)
 {
     init();
@@ -311,6 +351,30 @@ TEST(a_refusal_is_read_by_who_still_sends)
     send_all(fd, bytes_make(block, sizeof block));
     EXPECT_EQ(12, receive(fd, text, 12));
     EXPECT_TEXT("HTTP/1.1 413", text);
+    close(fd);
+    stop();
+}
+
+/* Nor is it cut off: the connection ends in order, and what it still sends is taken for a moment.
+ * After that moment it is closed, whether the peer has ended its side or not. */
+TEST(who_still_sends_is_not_reset)
+{
+    static uint8_t block[64 * 1024];
+    char text[1000];
+    size_t n = 0;
+    ssize_t more;
+    init();
+    start(10);
+    int fd = dial();
+    send_all(fd, BYTES_LITERAL("PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999\r\n\r\n"));
+    while ((more = recv(fd, text + n, sizeof text - n, 0)) > 0) n += (size_t)more;
+    EXPECT_EQ(0, more); /* the end, not an error */
+    for (int i = 0; i < 3; i++) {
+        EXPECT_EQ(sizeof block, send(fd, block, sizeof block, MSG_NOSIGNAL));
+        settle_ms(20); /* a reset would have come by now */
+    }
+    EXPECT_EQ(0, recv(fd, text, sizeof text, 0));
+    EXPECT_SOON(t.connections_n == 0);
     close(fd);
     stop();
 }
@@ -418,6 +482,22 @@ static int dial_stream(void)
     return fd;
 }
 
+/* What a handler does while the loop writes is followed by the end of a turn as well, before the
+ * loop waits: nothing else comes here that could make up for it. */
+TEST(a_turn_is_told_before_the_loop_waits)
+{
+    init();
+    t.is_lazy = true;
+    start(10);
+    int fd = dial_stream();
+    for (int ms = 0; ms < WAIT_MS && t.writable_n == 0; ms++) settle_ms(1);
+    settle_ms(50);
+    EXPECT(t.writable_n > 0);
+    EXPECT_EQ(t.writable_n, t.writable_turned_n);
+    close(fd);
+    stop();
+}
+
 /* A reader that never reads: what waits for it is bounded, and it is closed in the end. */
 TEST(a_peer_that_does_not_read_is_closed)
 {
@@ -452,6 +532,29 @@ TEST(a_slow_reader_is_not_cut)
     ring(0);
     EXPECT_EQ(0, t.counters.stalled);
     EXPECT(t.used_max < 4 * 1024 * 1024);
+    close(fd);
+    stop();
+}
+
+/* One large answer that is written for longer than the time for a stall, but is read all the time:
+ * the part that has left counts, not only the whole. */
+TEST(a_large_answer_to_a_slow_reader_is_whole)
+{
+    static uint8_t block[512 * 1024];
+    size_t size = 0;
+    size_t n;
+    init();
+    t.limits.stall_ms = 500;
+    start(10);
+    int fd = dial();
+    send_all(fd, BYTES_LITERAL("GET /huge HTTP/1.1\r\nHost: x\r\n\r\n"));
+    while (size < HUGE_SIZE && (n = receive(fd, block, sizeof block)) > 0) {
+        size += n;
+        settle_ms(15);
+    }
+    EXPECT(size >= HUGE_SIZE);
+    ring(0);
+    EXPECT_EQ(0, t.counters.stalled);
     close(fd);
     stop();
 }

@@ -191,10 +191,9 @@ TEST(a_token_of_somebody_else_is_refused)
                                          "zz",
                                          "a00",
                                          "a0000000000000000",
-                                         "a00000000000000006",
-                                         "b000000000000000061",
-                                         "a0000000000000000XY",
-                                         "a0000000000000000616"};
+                                         "b0000000000000000x",
+                                         "a000000000000000Xx",
+                                         "A0000000000000000x"};
     struct asker a;
     asker_init(&a, 1);
     for (unsigned n = 0; n < sizeof tokens / sizeof tokens[0]; n++) {
@@ -215,21 +214,18 @@ TEST(a_token_of_somebody_else_is_refused)
 TEST(a_position_reads_back)
 {
     struct buffer b;
-    struct arena arena;
     struct bytes id;
     int64_t ms;
     static const int64_t times[] = {0, 1, -1, 1765000000000, INT64_MAX, INT64_MIN};
     buffer_init(&b, mem_process());
-    arena_init(&arena, mem_process(), 512);
     for (unsigned n = 0; n < sizeof times / sizeof times[0]; n++) {
         buffer_clear(&b);
         position_write(&b, times[n], BYTES_LITERAL("x\xc3\xa4:1"));
-        EXPECT(position_read(buffer_view(&b), &arena, &ms, &id));
+        EXPECT(position_read(buffer_view(&b), &ms, &id));
         EXPECT_EQ(times[n], ms);
         EXPECT_BYTES(BYTES_LITERAL("x\xc3\xa4:1"), id);
     }
     buffer_release(&b);
-    arena_release(&arena);
 }
 
 /* ---- ListInstanceIds ---- */

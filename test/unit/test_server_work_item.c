@@ -77,6 +77,59 @@ TEST(a_first_turn_is_what_the_sdks_expect)
     buffer_release(&fresh);
 }
 
+static void never_ring(void *user) { (void)user; }
+
+/* Parcels are used again with their memory by the shard that made them, as empty as new ones; what
+ * is too large, or too many, is not kept. */
+TEST(parcels_are_used_again)
+{
+    static struct parcel *parcels[300];
+    struct mem mem;
+    struct desk *desk;
+    struct effect_work work = {.ref = ref_of(WORK_ENTITY, "default/@e@1")};
+    mem_init(&mem, SIZE_MAX);
+    struct desk_options options = {.mem = &mem, .engine = {.shards_n = 2, .ring = never_ring}};
+    EXPECT_STATUS(OK, desk_new(&options, &desk));
+    struct work_recipe used = recipe;
+    used.desk = desk;
+
+    work.ref.partition = 3;
+    work.history_n = 7;
+    struct parcel *first = work_item_pack(&used, NULL, &work);
+    size_t len = first->message.len;
+    first->message.failed = true;
+    first->is_streamed = true;
+    parcel_free(first);
+    work.ref.partition = 2;
+    struct parcel *other = work_item_pack(&used, NULL, &work);
+    EXPECT(other != first);
+    work.ref.partition = 1;
+    work.history_n = 0;
+    struct parcel *again = work_item_pack(&used, NULL, &work);
+    EXPECT(again == first);
+    EXPECT_EQ(len, again->message.len);
+    EXPECT(!again->message.failed);
+    EXPECT(!again->is_streamed);
+    EXPECT_EQ(0, again->history_n);
+    (void)without_token(again);
+    parcel_free(other);
+
+    static uint8_t state[50000];
+    memset(state, 's', sizeof state);
+    parcel_free(again);
+    work.state = maybe_some(bytes_make(state, sizeof state));
+    parcel_free(work_item_pack(&used, NULL, &work));
+    work.state = (struct maybe){0};
+    parcels[0] = work_item_pack(&used, NULL, &work);
+    EXPECT(parcels[0]->message.size < sizeof state);
+
+    for (size_t n = 1; n < 300; n++) parcels[n] = work_item_pack(&used, NULL, &work);
+    for (size_t n = 0; n < 300; n++) parcel_free(parcels[n]);
+    desk_free(desk); /* the others are gone already: the leak checker would tell */
+    EXPECT_EQ(0, mem.used);
+    mem_release(&mem);
+}
+
 TEST(an_activity_is_what_the_sdks_expect)
 {
     struct effect_work work = {

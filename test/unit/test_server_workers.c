@@ -11,6 +11,7 @@
 
 #define RUNNING 0
 #define COMPLETED 1
+#define TERMINATED 5
 #define PENDING 6
 
 #define ROUNDS_N 20
@@ -102,6 +103,47 @@ TEST(a_worker_without_tokens_is_known_by_instance_and_task)
     EXPECT_EQ(COMPLETED, link_status(link, "a"));
     EXPECT_EQ(0, stats().leases_n);
     hand_close(&hand);
+    served_close(&world);
+}
+
+/* An instance that began again has a step with the same number as one that is still worked on. Each
+ * answer is for the work of its own worker: otherwise the new step would get the old result, and
+ * the old work would count for its stream for ever. */
+TEST(an_answer_without_token_is_for_what_came_on_its_connection)
+{
+    struct link *link = open_world();
+    struct link *link_of_other = served_link(&world, NULL);
+    struct hand hand;
+    struct hand other;
+
+    hand_open(&hand, link, BYTES_LITERAL("\x10\x01")); /* one activity at once */
+    link_start(link, "a", "o", BYTES_NONE);
+    EXPECT_EQ(GRPC_OK, hand_schedule(link, hand_await(&hand, 1), 7, "t", true));
+    struct work *task = hand_await(&hand, 2);
+    EXPECT_EQ(GRPC_OK, link_ask(link, "TerminateInstance",
+                                BYTES_LITERAL("\x0a\x01"
+                                              "a"),
+                                NULL));
+    HAND_UNTIL(&world, link_status(link, "a") == TERMINATED);
+    link_start(link, "a", "o", BYTES_NONE);
+    EXPECT_EQ(GRPC_OK, hand_schedule(link, hand_await(&hand, 3), 7, "t", true));
+    hand_open(&other, link_of_other, BYTES_NONE);
+    struct work *again = hand_await(&other, 1);
+    EXPECT_EQ(WORK_TASK, again->kind);
+    EXPECT_EQ(2, stats().leases_n);
+
+    EXPECT_EQ(GRPC_OK, hand_finish_task(link, task, true));
+    served_linger_ms(&world, 20);
+    EXPECT_EQ(1, stats().leases_n);
+    EXPECT_EQ(4, hand.work_n + other.work_n); /* no turn: nobody waits for that any more */
+    EXPECT_EQ(GRPC_OK, hand_finish_task(link_of_other, again, true));
+    HAND_UNTIL(&world, hand.work_n + other.work_n == 5);
+    struct hand *has = hand.work_n == 4 ? &hand : &other;
+    EXPECT_EQ(GRPC_OK, hand_finish(has->link, has->work[has->work_n - 1], true));
+    EXPECT_EQ(COMPLETED, link_status(link, "a"));
+    EXPECT_EQ(0, stats().leases_n);
+    hand_close(&hand);
+    hand_close(&other);
     served_close(&world);
 }
 
@@ -390,17 +432,15 @@ TEST(what_the_engine_does_not_take_is_tried_again)
     work_with_refusals(5);
 }
 
-/* The worker is told in the end, and keeps the work. */
-TEST(an_answer_that_cannot_be_taken_is_refused_after_a_while)
+/* A turn whose answer the engine could not take for so long that its worker was told. */
+static struct work *answer_in_vain(struct link *link, struct hand *hand)
 {
-    struct link *link = open_world();
-    struct hand hand;
     struct answer a;
     struct buffer b;
 
-    hand_open(&hand, link, BYTES_NONE);
+    hand_open(hand, link, BYTES_NONE);
     link_start(link, "a", "o", BYTES_NONE);
-    struct work *turn = hand_await(&hand, 1);
+    struct work *turn = hand_await(hand, 1);
     world.refuse_every = 1;
     buffer_init(&b, mem_process());
     put_finish(&b, 1, BYTES_NONE);
@@ -415,10 +455,37 @@ TEST(an_answer_that_cannot_be_taken_is_refused_after_a_while)
     EXPECT_EQ(GRPC_UNAVAILABLE, a.code);
     EXPECT_EQ(1, stats().leases_n);
     world.refuse_every = 0;
-    EXPECT_EQ(GRPC_OK, hand_finish(link, turn, false));
-    EXPECT_EQ(COMPLETED, link_status(link, "a"));
     answer_release(&a);
     buffer_release(&b);
+    return turn;
+}
+
+/* The worker is told in the end, and may answer again within the grace delay. */
+TEST(an_answer_that_cannot_be_taken_is_refused_after_a_while)
+{
+    struct link *link = open_world();
+    struct hand hand;
+
+    struct work *turn = answer_in_vain(link, &hand);
+    EXPECT_EQ(GRPC_OK, hand_finish(link, turn, false));
+    EXPECT_EQ(COMPLETED, link_status(link, "a"));
+    EXPECT_EQ(0, stats().leases_n);
+    hand_close(&hand);
+    served_close(&world);
+}
+
+/* Most workers only log that: then somebody else does it, or the same worker again. */
+TEST(an_answer_refused_and_not_sent_again_is_offered_again)
+{
+    struct link *link = open_world();
+    struct hand hand;
+
+    struct work *turn = answer_in_vain(link, &hand);
+    served_advance_ms(&world, 5001);
+    EXPECT_EQ(GRPC_OK, hand_finish(link, hand_await(&hand, 2), false));
+    EXPECT_EQ(COMPLETED, link_status(link, "a"));
+    EXPECT_EQ(GRPC_OK, hand_finish(link, turn, false)); /* too late, and no harm */
+    EXPECT_EQ(0, stats().leases_n);
     hand_close(&hand);
     served_close(&world);
 }

@@ -5,7 +5,7 @@
 //     node worker_process.js ADDRESS LEDGER
 //
 // Each activity appends its input to the file LEDGER before it answers: what ran is known even when the
-// answer, the worker or the server was lost. Prints "ready" once it is started.
+// answer, the worker or the server was lost. Prints "ready" once it is connected.
 "use strict";
 
 const fs = require("node:fs");
@@ -29,8 +29,10 @@ async function main([address, ledger]) {
       return name;
     },
   };
+  // start() does not wait for the connection, and a worker whose first call fails never tries again: a
+  // server that is killed too early would test nothing. Only the log tells when it is connected.
+  console.log = (text) => /Successfully connected/.test(text) && process.stdout.write("ready\n");
   await h.makeWorker(address, { orchestrators, activities }).start();
-  process.stdout.write("ready\n");
 }
 
 main(process.argv.slice(2));
