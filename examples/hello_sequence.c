@@ -92,7 +92,8 @@ static norn_status print_event(void *user, struct norn_bytes event)
     if (t->row_n == ARTICLE_N) return NORN_E_FAILED; /* one that the article does not have */
     const struct row *row = &article[t->row_n++];
     (void)example_member(event, "name", text, sizeof text); /* of the activity or orchestrator */
-    printf("%2zu  %-22s  %2d  %s %s\n", t->row_n, row->name, ++t->event_n, row->name, text);
+    printf("%2zu  %-22s  %2d  %s%s%s\n", t->row_n, row->name, ++t->event_n, row->name,
+           text[0] != '\0' ? " " : "", text);
     return NORN_OK;
 }
 
