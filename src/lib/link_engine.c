@@ -3,6 +3,7 @@
  * The engine in this process, for clients: each verb is a request on the stack of its asker, who
  * waits. Nothing is encoded; what an answer borrows is read during done(), on the host's thread.
  */
+#define _GNU_SOURCE /* sem_clockwait */
 #include "lib/link_engine.h"
 
 #include "base/clock.h"
@@ -11,6 +12,7 @@
 #include "lib/memory.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <time.h>
 
@@ -33,12 +35,62 @@ static struct bytes key_view(const struct link_key *key)
     return bytes_make(key->bytes, key->len);
 }
 
-static enum status ask(struct engine_link *l, struct request *request, char *why)
-{
-    enum status status = engine_call(l->engine, request);
+/* A request somebody waits for. A semaphore and no condition: the one who waits is woken once, and
+ * does not meet at a mutex who wakes it. */
+struct asking {
+    struct request request;
+    struct engine_asker asker;
+    struct engine_bell *bell;
+    _Atomic bool is_answered; /* set before it: what was read is seen by who waited */
+    request_done_fn *read; /* on the host's thread, while the answer's bytes are there; or NULL */
+};
 
-    if (status != OK) (void)snprintf(why, LINK_WHY_SIZE, "%s", request->text);
-    return status;
+static void asking_done(struct request *request)
+{
+    struct asking *a = container_of(request, struct asking, request);
+
+    if (a->read != NULL) a->read(request);
+    atomic_store(&a->is_answered, true);
+    engine_bell_answered(a->bell, &a->asker);
+}
+
+static void asking_wait(struct asking *a)
+{
+    while (sem_wait(&a->asker.answered) != 0) continue; /* a signal came */
+    assert(atomic_load(&a->is_answered));
+}
+
+/* False: the time is over. */
+static bool asking_wait_for(struct asking *a, int64_t wait_ms)
+{
+    int64_t at_ns = clock_mono_ns();
+    int failed;
+
+    at_ns = wait_ms > (INT64_MAX - at_ns) / NS_PER_MS ? INT64_MAX : at_ns + wait_ms * NS_PER_MS;
+    struct timespec at = {.tv_sec = at_ns / NS_PER_S, .tv_nsec = at_ns % NS_PER_S};
+    do {
+        failed = sem_clockwait(&a->asker.answered, CLOCK_MONOTONIC, &at);
+    } while (failed != 0 && errno == EINTR);
+    return failed == 0 && atomic_load(&a->is_answered);
+}
+
+static bool asking_post(struct engine_link *l, struct asking *a)
+{
+    (void)sem_init(&a->asker.answered, 0, 0);
+    list_node_init(&a->asker.node);
+    a->bell = l->bell;
+    a->request.done = asking_done;
+    a->request.status = E_UNAVAILABLE;
+    atomic_store(&a->is_answered, false);
+    return engine_post(l->engine, &a->request);
+}
+
+static enum status ask(struct engine_link *l, struct asking *a, char *why)
+{
+    if (asking_post(l, a)) asking_wait(a);
+    (void)sem_destroy(&a->asker.answered);
+    if (a->request.status != OK) (void)snprintf(why, LINK_WHY_SIZE, "%s", a->request.text);
+    return a->request.status;
 }
 
 /* ---- start ---- */
@@ -69,8 +121,8 @@ static enum status start(struct link *link, const struct link_start *start, char
         made[start->id.len] = '\0';
     }
     if (!key_make(l, bytes_of_text(made), &key)) return E_INVALID;
-    struct request request = {.kind = REQUEST_START, .key = key_view(&key)};
-    request.start = (struct input_start){
+    struct asking a = {.request = {.kind = REQUEST_START, .key = key_view(&key)}};
+    a.request.start = (struct input_start){
         .name = start->name,
         .version = start->version,
         .input = start->input,
@@ -80,94 +132,43 @@ static enum status start(struct link *link, const struct link_start *start, char
         .reuse = start->reuse,
         .reuse_mask = start->reuse == REUSE_IGNORE ? UINT32_MAX : 0,
     };
-    enum status status = ask(l, &request, why);
+    enum status status = ask(l, &a, why);
     if (status == OK) (void)snprintf(id, LINK_ID_SIZE, "%s", made);
     return status;
 }
 
 /* ---- get and wait ---- */
 
-/* A request somebody waits for with a time limit. */
-struct asking {
-    struct request request;
-    pthread_mutex_t mutex;
-    pthread_cond_t done;
-    bool is_done;
+struct looking {
+    struct asking asking; /* first */
     link_view_fn *fn;
     void *user;
     enum status status;
 };
 
-static void read_view(struct asking *a)
+static void read_view(struct request *request)
 {
-    const struct request *request = &a->request;
+    struct looking *look = container_of(request, struct looking, asking.request);
 
-    a->status = request->status;
-    if (a->status != OK) return;
+    look->status = request->status;
+    if (look->status != OK) return;
     if (request->view == NULL) {
-        a->status = E_NOT_FOUND;
-    } else if (a->fn != NULL) {
-        a->status = a->fn(a->user, request->view);
+        look->status = E_NOT_FOUND;
+    } else if (look->fn != NULL) {
+        look->status = look->fn(look->user, request->view);
     }
 }
 
-static void asking_done(struct request *request)
+static void cancel(struct engine_link *l, struct asking *a)
 {
-    struct asking *a = container_of(request, struct asking, request);
-
-    read_view(a);
-    (void)pthread_mutex_lock(&a->mutex);
-    a->is_done = true;
-    /* signalled before it can go: the asker owns it again as soon as it has the mutex */
-    (void)pthread_cond_signal(&a->done);
-    (void)pthread_mutex_unlock(&a->mutex);
-}
-
-static void asking_init(struct asking *a)
-{
-    pthread_condattr_t attributes;
-
-    (void)pthread_mutex_init(&a->mutex, NULL);
-    (void)pthread_condattr_init(&attributes);
-    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&a->done, &attributes);
-    (void)pthread_condattr_destroy(&attributes);
-    a->request.done = asking_done;
-}
-
-static void asking_release(struct asking *a)
-{
-    (void)pthread_cond_destroy(&a->done);
-    (void)pthread_mutex_destroy(&a->mutex);
-}
-
-/* False: the time is over. */
-static bool asking_wait(struct asking *a, int64_t wait_ms)
-{
-    int64_t at_ns = clock_mono_ns();
-    int failed = 0;
-
-    at_ns = wait_ms > (INT64_MAX - at_ns) / NS_PER_MS ? INT64_MAX : at_ns + wait_ms * NS_PER_MS;
-    struct timespec at = {.tv_sec = at_ns / NS_PER_S, .tv_nsec = at_ns % NS_PER_S};
-    (void)pthread_mutex_lock(&a->mutex);
-    while (!a->is_done && failed != ETIMEDOUT) {
-        failed = wait_ms < 0 ? pthread_cond_wait(&a->done, &a->mutex)
-                             : pthread_cond_timedwait(&a->done, &a->mutex, &at);
+    for (;;) {
+        struct asking own = {.request = {.kind = REQUEST_CANCEL, .key = a->request.key}};
+        char why[LINK_WHY_SIZE];
+        own.request.cancelled = &a->request;
+        if (ask(l, &own, why) != E_UNAVAILABLE) break;
+        if (asking_wait_for(a, 10)) return; /* the engine's queue was full */
     }
-    bool is_done = a->is_done;
-    (void)pthread_mutex_unlock(&a->mutex);
-    return is_done;
-}
-
-static void asking_cancel(struct engine_link *l, struct asking *a)
-{
-    struct request cancel = {.kind = REQUEST_CANCEL, .key = a->request.key};
-
-    cancel.cancelled = &a->request;
-    while (engine_call(l->engine, &cancel) == E_UNAVAILABLE) {
-        if (asking_wait(a, 10)) return; /* the engine's queue was full */
-    }
-    (void)asking_wait(a, -1);
+    asking_wait(a);
 }
 
 static enum status get(struct link *link, struct bytes id, int64_t wait_ms, link_view_fn *fn,
@@ -175,22 +176,24 @@ static enum status get(struct link *link, struct bytes id, int64_t wait_ms, link
 {
     struct engine_link *l = engine_link_of(link);
     struct link_key key;
-    struct asking a = {.fn = fn, .user = user};
+    struct looking look = {.asking = {.read = read_view}, .fn = fn, .user = user};
+    struct asking *a = &look.asking;
 
     if (!key_make(l, id, &key)) return E_NOT_FOUND;
     if (wait_ms != 0 && id_is_entity(id)) return E_INVALID;
-    a.request.kind = wait_ms == 0 ? REQUEST_GET : REQUEST_WAIT;
-    a.request.key = key_view(&key);
-    a.request.wait.until_finished = true;
-    asking_init(&a);
-    enum status status = E_UNAVAILABLE;
-    if (engine_post(l->engine, &a.request)) {
-        if (!asking_wait(&a, wait_ms == 0 ? -1 : wait_ms)) asking_cancel(l, &a);
-        status = a.status;
-        if (status != OK) (void)snprintf(why, LINK_WHY_SIZE, "%s", a.request.text);
+    a->request.kind = wait_ms == 0 ? REQUEST_GET : REQUEST_WAIT;
+    a->request.key = key_view(&key);
+    a->request.wait.until_finished = true;
+    look.status = E_UNAVAILABLE;
+    if (asking_post(l, a)) {
+        if (wait_ms <= 0)
+            asking_wait(a);
+        else if (!asking_wait_for(a, wait_ms))
+            cancel(l, a);
+        if (look.status != OK) (void)snprintf(why, LINK_WHY_SIZE, "%s", a->request.text);
     }
-    asking_release(&a);
-    return status;
+    (void)sem_destroy(&a->asker.answered);
+    return look.status;
 }
 
 /* ---- events and verbs ---- */
@@ -202,15 +205,15 @@ static enum status raise_event(struct link *link, struct bytes id, struct bytes 
     struct link_key key;
 
     if (!key_make(l, id, &key)) return E_INVALID;
-    struct request request = {.kind = REQUEST_RAISE, .key = key_view(&key)};
+    struct asking a = {.request = {.kind = REQUEST_RAISE, .key = key_view(&key)}};
     if (id_is_entity(id)) {
-        request.kind = REQUEST_SIGNAL;
-        request.signal = (struct input_signal){.operation = event, .input = data};
+        a.request.kind = REQUEST_SIGNAL;
+        a.request.signal = (struct input_signal){.operation = event, .input = data};
     } else {
-        request.client.name = event;
-        request.client.data = data;
+        a.request.client.name = event;
+        a.request.client.data = data;
     }
-    return ask(l, &request, why);
+    return ask(l, &a, why);
 }
 
 /* The ids of steps that were begun and have not ended. */
@@ -243,13 +246,13 @@ static enum status history(struct link *link, struct bytes id, link_events_fn *f
                            char *why);
 
 /* Which step is parked the caller does not say: all that are open are asked. */
-static enum status resubmit(struct link *link, struct bytes id, struct request *request, char *why)
+static enum status resubmit(struct link *link, struct bytes id, struct asking *a, char *why)
 {
     struct engine_link *l = engine_link_of(link);
     struct open_steps open;
 
-    request->client.task_id = -1; /* the orchestrator itself */
-    enum status answer = ask(l, request, why);
+    a->request.client.task_id = -1; /* the orchestrator itself */
+    enum status answer = ask(l, a, why);
     if (answer != E_PRECONDITION) return answer;
     memory_init(&open.mem);
     buffer_init(&open.ids, &open.mem);
@@ -257,8 +260,8 @@ static enum status resubmit(struct link *link, struct bytes id, struct request *
     for (size_t at = 0; status == OK && at + 4 <= open.ids.len; at += 4) {
         uint32_t task_id = load_u32(open.ids.ptr + at);
         if (task_id == UINT32_MAX) continue;
-        request->client.task_id = (int32_t)task_id;
-        if (ask(l, request, why) == OK) answer = OK;
+        a->request.client.task_id = (int32_t)task_id;
+        if (ask(l, a, why) == OK) answer = OK;
     }
     buffer_release(&open.ids);
     mem_release(&open.mem);
@@ -278,23 +281,23 @@ static enum status control(struct link *link, struct bytes id, enum link_verb ve
     struct link_key key;
 
     if (!key_make(l, id, &key)) return E_NOT_FOUND;
-    struct request request = {.kind = kinds[verb], .key = key_view(&key)};
-    request.client.data = data;
-    if (verb == LINK_RESUBMIT) return resubmit(link, id, &request, why);
-    return ask(l, &request, why);
+    struct asking a = {.request = {.kind = kinds[verb], .key = key_view(&key)}};
+    a.request.client.data = data;
+    if (verb == LINK_RESUBMIT) return resubmit(link, id, &a, why);
+    return ask(l, &a, why);
 }
 
 /* ---- history ---- */
 
 struct part {
-    struct request request;
+    struct asking asking;
     struct mem mem;
     struct buffer events; /* a copy */
 };
 
 static void part_done(struct request *request)
 {
-    struct part *part = container_of(request, struct part, request);
+    struct part *part = container_of(request, struct part, asking.request);
 
     buffer_clear(&part->events);
     if (request->status == OK) buffer_append_bytes(&part->events, request->events);
@@ -305,21 +308,22 @@ static enum status history(struct link *link, struct bytes id, link_events_fn *f
 {
     struct engine_link *l = engine_link_of(link);
     struct link_key key;
-    struct part part = {.request = {.kind = REQUEST_HISTORY, .done = part_done}};
+    struct part part = {.asking = {.request = {.kind = REQUEST_HISTORY}, .read = part_done}};
+    struct request *request = &part.asking.request;
     enum status status;
 
     if (!key_make(l, id, &key)) return E_NOT_FOUND;
     memory_init(&part.mem);
     buffer_init(&part.events, &part.mem);
-    part.request.key = key_view(&key);
-    part.request.history.size_max = HISTORY_PART_SIZE;
+    request->key = key_view(&key);
+    request->history.size_max = HISTORY_PART_SIZE;
     do {
-        status = ask(l, &part.request, why);
+        status = ask(l, &part.asking, why);
         if (status == OK && part.events.failed) status = E_NOMEM;
         if (status != OK) break;
-        part.request.history.skip_n += strings_count(buffer_view(&part.events));
+        request->history.skip_n += strings_count(buffer_view(&part.events));
         status = fn(user, buffer_view(&part.events));
-    } while (status == OK && part.request.has_more);
+    } while (status == OK && request->has_more);
     buffer_release(&part.events);
     mem_release(&part.mem);
     return status;
@@ -328,7 +332,7 @@ static enum status history(struct link *link, struct bytes id, link_events_fn *f
 /* ---- lists ---- */
 
 struct page {
-    struct request request;
+    struct asking asking;
     link_view_fn *fn;
     void *user;
     struct buffer *cursor; /* time of the last row, then its id */
@@ -337,7 +341,7 @@ struct page {
 
 static void page_done(struct request *request)
 {
-    struct page *page = container_of(request, struct page, request);
+    struct page *page = container_of(request, struct page, asking.request);
 
     page->status = OK;
     if (request->status != OK) return;
@@ -358,16 +362,18 @@ static enum status list_page(struct link *link, const struct request_query *quer
     struct page page = {.fn = fn, .user = user, .cursor = cursor};
     uint8_t after[8 + LIMIT_ID_SIZE];
 
-    page.request = (struct request){.kind = REQUEST_QUERY, .done = page_done};
-    page.request.query = *query;
-    page.request.query.hub = bytes_make(l->hub, l->hub_len);
+    page.asking.read = page_done;
+    page.asking.request.kind = REQUEST_QUERY;
+    struct request_query *own = &page.asking.request.query;
+    *own = *query;
+    own->hub = bytes_make(l->hub, l->hub_len);
     if (cursor->len > 8 && cursor->len <= sizeof after) {
         memcpy(after, cursor->ptr, cursor->len);
-        page.request.query.has_after = true;
-        page.request.query.after_ms = (int64_t)load_u64(after);
-        page.request.query.after_id = bytes_make(after + 8, cursor->len - 8);
+        own->has_after = true;
+        own->after_ms = (int64_t)load_u64(after);
+        own->after_id = bytes_make(after + 8, cursor->len - 8);
     }
-    enum status status = ask(l, &page.request, why);
+    enum status status = ask(l, &page.asking, why);
     if (status == OK) status = page.status;
     if (status == OK && cursor->failed) status = E_NOMEM;
     return status;
