@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * An entity: a little state with operations, each of which runs alone. Clients send operations
- * (signals), orchestrations call them and get an answer; an orchestration that needs two entities to
- * stay as they are locks both.
+ * (signals), orchestrations call them and get an answer; an orchestration that needs two entities
+ * to stay as they are locks both.
  */
 #include "example.h"
 

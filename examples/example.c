@@ -88,6 +88,7 @@ void example_begin(struct example *e, const char *name, const char *id, const ch
     struct norn_start_options options = NORN_START_OPTIONS;
 
     options.id = id;
+    options.reuse = NORN_REUSE_KEEP;
     must(norn_start(e->client, name, norn_text(input), &options, NULL), id);
 }
 

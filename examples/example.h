@@ -3,9 +3,9 @@
  * What all examples need and none is about: the engine inside the program or a server, payloads
  * as texts, and an end with a sentence when something that must work does not.
  *
- *      hello_sequence                      with an engine of its own, in a new directory that is removed
- *      hello_sequence --data DIRECTORY     the same, and the directory stays
- *      hello_sequence --server ADDRESS     as client and worker of `norn server`
+ *      counter                      with an engine of its own, in a new directory that is removed
+ *      counter --data DIRECTORY     the same, and the directory stays
+ *      counter --server ADDRESS     as client and worker of `norn server`
  */
 #ifndef EXAMPLES_EXAMPLE_H
 #define EXAMPLES_EXAMPLE_H
@@ -29,7 +29,7 @@ void example_close(struct example *e);
 /* Ends the program unless the status is NORN_OK. */
 void must(norn_status status, const char *what);
 
-/* Starts an instance with this id, or ends the program. input: JSON, NULL = none. */
+/* Starts an instance with this id; one that is there already goes on. input: JSON, NULL = none. */
 void example_begin(struct example *e, const char *name, const char *id, const char *input);
 /* Waits until it has ended: norn_info_free(). */
 struct norn_info *example_wait(struct example *e, const char *id);

@@ -19,8 +19,8 @@ static norn_status book(norn_context *ctx, struct norn_bytes input, struct norn_
     return NORN_OK;
 }
 
-/* The first attempt to cancel a hotel fails: undoing is repeated until it works. It may also be asked
- * for twice, and then does the same, because the booking has a number. */
+/* The first attempt to cancel a hotel fails: undoing is repeated until it works. It may also be
+ * asked for twice, and then does the same, because the booking has a number. */
 static norn_status cancel(norn_context *ctx, struct norn_bytes input, struct norn_bytes *output,
                           void *user)
 {

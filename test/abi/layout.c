@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Prints where everything is in the public structs, and the numbers of the enums: what a program that
- * was built before relies on.
+ * Prints where everything is in the public structs, and the numbers of the enums: what a program
+ * that was built before relies on.
  */
 #include <norn.h>
 
