@@ -65,9 +65,9 @@ coverage: packages-build packages-test ## line and branch coverage of src/ in bu
 	@mkdir -p build/coverage/html
 	gcovr --root . --filter src/ build/coverage --print-summary --html-details build/coverage/html/index.html
 
-install: all ## install norn under PREFIX (default /usr/local); DESTDIR is honoured
+install: all ## install norn and its C library under PREFIX (default /usr/local); DESTDIR is honoured
 	@meson configure $(release) -Dprefix=$(PREFIX)
-	@ninja -C $(release) src/cmd/norn
+	@ninja -C $(release) installed
 	meson install -C $(release) --no-rebuild
 
 clean: ## remove build/

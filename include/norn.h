@@ -85,11 +85,11 @@ typedef enum norn_status {
     NORN_E_CANCELLED = 17, /* the task was cancelled */
 } norn_status;
 
-/* "NORN_E_BUSY"; static. */
+/* The name, as "NORN_E_BUSY"; static. */
 NORN_API const char *norn_status_name(norn_status status);
-/* "another process has the directory"; static. */
+/* The meaning, as "another process has the directory"; static. */
 NORN_API const char *norn_status_text(norn_status status);
-/* "0.1.0"; static. */
+/* The version of the library, as "0.1.0"; static. */
 NORN_API const char *norn_version(void);
 
 /* ---- values ---- */
@@ -98,9 +98,13 @@ struct norn_bytes {
     const void *ptr; /* NULL = absent, which is not the same as empty */
     size_t len;
 };
+#ifdef __cplusplus
+#define NORN_NONE (norn_bytes{0, 0})
+#else
 #define NORN_NONE ((struct norn_bytes){0, 0})
+#endif
 
-/* Of a text that ends with NUL; NULL = absent. Borrowed. */
+/* The bytes of a text that ends with NUL; NULL = absent. Borrowed. */
 static inline struct norn_bytes norn_text(const char *text)
 {
     struct norn_bytes bytes = {text, 0};
@@ -140,7 +144,7 @@ struct norn_engine_options {
  * why: may be NULL; a sentence for people, static until the thread's next call. */
 NORN_API norn_status norn_engine_open(const struct norn_engine_options *options,
                                       norn_engine **engine, const char **why);
-/* After its clients and workers are closed. What was acknowledged stays. */
+/* After its clients and workers are closed. What was acknowledged stays. NULL is fine. */
 NORN_API void norn_engine_close(norn_engine *engine);
 
 /* ---- client: any thread ---- */
@@ -156,8 +160,10 @@ struct norn_client_options {
         sizeof(struct norn_client_options), 0, 0, 0                                                \
     }
 
+/* Exactly one of engine and address is given, otherwise NORN_E_INVALID. The engine outlives it. */
 NORN_API norn_status norn_client_open(const struct norn_client_options *options,
                                       norn_client **client);
+/* After its workers. NULL is fine. */
 NORN_API void norn_client_close(norn_client *client);
 /* What the last call of this thread with this client answered, as a sentence; "" after NORN_OK. Until its next call. */
 NORN_API const char *norn_client_error(norn_client *client);
@@ -182,7 +188,7 @@ struct norn_start_options {
     }
 
 #define NORN_ID_SIZE 257
-/* Durable when it answers. id (NORN_ID_SIZE): may be NULL. */
+/* Starts an instance of the orchestrator `name`; durable when it answers. id (NORN_ID_SIZE): may be NULL. */
 NORN_API norn_status norn_start(norn_client *client, const char *name, struct norn_bytes input,
                                 const struct norn_start_options *options, char *id);
 
@@ -210,14 +216,15 @@ struct norn_info {
     int64_t updated_ms;
 };
 
-/* NORN_E_NOT_FOUND. Of an entity: id and output, which is its state. */
+/* What an instance is now. NORN_E_NOT_FOUND. Of an entity: id and output, which is its state. */
 NORN_API norn_status norn_get(norn_client *client, const char *id, struct norn_info **info);
-/* Until it has ended. NORN_E_TIMEOUT after timeout_ms (< 0: none), NORN_E_NOT_FOUND. info may be NULL. */
+/* Waits until it has ended. NORN_E_TIMEOUT after timeout_ms (< 0: none), NORN_E_NOT_FOUND. info may be NULL. */
 NORN_API norn_status norn_wait(norn_client *client, const char *id, int64_t timeout_ms,
                                struct norn_info **info);
-NORN_API void norn_info_free(struct norn_info *info); /* NULL is fine */
+/* Frees it and everything in it. NULL is fine. */
+NORN_API void norn_info_free(struct norn_info *info);
 
-/* An event for an instance; one that nobody waits for yet is kept. NORN_E_NOT_FOUND. For an entity ("@name@key"): an
+/* Sends an event to an instance; one that nobody waits for yet is kept. NORN_E_NOT_FOUND. For an entity ("@name@key"): an
  * operation, which makes the entity when there is none. */
 NORN_API norn_status norn_raise(norn_client *client, const char *id, const char *event,
                                 struct norn_bytes data);
@@ -231,12 +238,13 @@ enum norn_verb {
     NORN_PURGE,    /* an ended one is forgotten */
     NORN_RESUBMIT, /* a parked one is tried again: an operator has mended the cause */
 };
-/* NORN_E_NOT_FOUND, NORN_E_PRECONDITION. */
+/* Steers an instance. NORN_E_NOT_FOUND, NORN_E_PRECONDITION. */
 NORN_API norn_status norn_control(norn_client *client, const char *id, enum norn_verb verb,
                                   struct norn_bytes data);
 
 /* One event of a history, as JSON; anything but NORN_OK stops and is answered. */
 typedef norn_status norn_history_fn(void *user, struct norn_bytes event);
+/* Every event of its present execution, oldest first. NORN_E_NOT_FOUND. */
 NORN_API norn_status norn_history(norn_client *client, const char *id, norn_history_fn *fn,
                                   void *user);
 
@@ -251,8 +259,9 @@ struct norn_query {
     {                                                                                              \
         sizeof(struct norn_query), 0, 0, 0, 0                                                      \
     }
-/* Newest first; info borrowed during the call. Anything but NORN_OK stops and is answered. */
+/* One instance; info is borrowed during the call. Anything but NORN_OK stops and is answered. */
 typedef norn_status norn_query_fn(void *user, const struct norn_info *info);
+/* The instances that match, newest first. query NULL: all. */
 NORN_API norn_status norn_list(norn_client *client, const struct norn_query *query,
                                norn_query_fn *fn, void *user);
 
@@ -272,6 +281,7 @@ struct norn_worker_options {
         sizeof(struct norn_worker_options), 0, 0, 0, 0, 0                                          \
     }
 
+/* A worker of the client's engine or server. The client outlives it. */
 NORN_API norn_status norn_worker_open(norn_client *client,
                                       const struct norn_worker_options *options,
                                       norn_worker **worker);
@@ -284,15 +294,17 @@ typedef norn_status norn_activity_fn(norn_context *ctx, struct norn_bytes input,
 typedef norn_status norn_entity_fn(norn_context *ctx, const char *operation,
                                    struct norn_bytes input, struct norn_bytes *output, void *user);
 
-/* Before norn_worker_start(). version NULL: instances without a version, and those of versions that nobody has. A name
+/* Registers an orchestrator, before norn_worker_start(). version NULL: instances without a version, and those of versions that nobody has. A name
  * may have several versions; a running instance keeps its own. user is given to every call. NORN_E_EXISTS. */
 NORN_API norn_status norn_orchestrator(norn_worker *worker, const char *name, const char *version,
                                        norn_orchestrator_fn *fn, void *user);
-/* concurrency: at once in this worker; 0 = no limit. */
+/* Registers an activity. concurrency: how many at once in this worker; 0 = no limit. NORN_E_EXISTS. */
 NORN_API norn_status norn_activity_add(norn_worker *worker, const char *name, uint32_t concurrency,
                                        norn_activity_fn *fn, void *user);
+/* Registers an entity. Operations of one entity run one after the other. NORN_E_EXISTS. */
 NORN_API norn_status norn_entity_add(norn_worker *worker, const char *name, norn_entity_fn *fn,
                                      void *user);
+/* Begins to take work. */
 NORN_API norn_status norn_worker_start(norn_worker *worker);
 /* Takes no more work, waits for activities under way, and gives the rest back. */
 NORN_API void norn_worker_close(norn_worker *worker);
@@ -337,17 +349,21 @@ NORN_API norn_status norn_call_child(norn_context *ctx, const char *name, struct
 /* The same for an operation of an entity. */
 NORN_API norn_status norn_call_entity(norn_context *ctx, const char *id, const char *operation,
                                       struct norn_bytes input, struct norn_bytes *output);
+/* Waits for a time of any length, durably. */
 NORN_API norn_status norn_sleep(norn_context *ctx, int64_t ms);
-/* The next event of that name. NORN_E_TIMEOUT after timeout_ms (< 0: none). */
+/* Waits for the next event of that name. NORN_E_TIMEOUT after timeout_ms (< 0: none). */
 NORN_API norn_status norn_wait_event(norn_context *ctx, const char *name, int64_t timeout_ms,
                                      struct norn_bytes *data);
 
 enum norn_callee { NORN_ACTIVITY, NORN_CHILD };
-/* The same without waiting: for norn_await(), norn_when_all(), norn_when_any(). Tasks live as long as the orchestrator. */
+/* Calls without waiting: for norn_await(), norn_when_all(), norn_when_any(). Tasks live as long as the
+ * orchestrator. */
 NORN_API norn_status norn_begin_call(norn_context *ctx, enum norn_callee callee, const char *name,
                                      struct norn_bytes input,
                                      const struct norn_call_options *options, norn_task **task);
+/* norn_sleep() without waiting: for norn_await() and the others. */
 NORN_API norn_status norn_begin_timer(norn_context *ctx, int64_t ms, norn_task **task);
+/* norn_wait_event() without waiting: for norn_await() and the others. */
 NORN_API norn_status norn_begin_event(norn_context *ctx, const char *name, norn_task **task);
 /* Waits for it. Its status and result; again and again the same. */
 NORN_API norn_status norn_await(norn_context *ctx, norn_task *task, struct norn_bytes *output);
@@ -359,44 +375,49 @@ NORN_API norn_status norn_when_any(norn_context *ctx, norn_task *const *tasks, s
 /* A timer or wait for an event that is not wanted any more: NORN_E_CANCELLED from now on. Others: NORN_E_UNSUPPORTED. */
 NORN_API norn_status norn_cancel(norn_context *ctx, norn_task *task);
 
-/* To an instance, or an operation to an entity. Not waited for. Entities may do this too. */
+/* Sends an event to an instance, or an operation to an entity. Not waited for. Entities may do this
+ * too. */
 NORN_API norn_status norn_send_event(norn_context *ctx, const char *id, const char *event,
                                      struct norn_bytes data);
 /* Locks entities (their ids, NULL at the end), all or none, and waits. One critical section at a time.
  * norn_unlock(), or the end of the orchestrator, releases them. */
 NORN_API norn_status norn_lock(norn_context *ctx, const char *const *entities);
+/* Releases what norn_lock() has locked. */
 NORN_API norn_status norn_unlock(norn_context *ctx);
 
-/* If the orchestrator fails after this, the activity is called with this input, the last registered first, each with its own
+/* Registers how to undo: if the orchestrator fails after this, the activity is called with this input, the last registered first, each with its own
  * retry policy. Registered with the step that comes next, durably. */
 NORN_API norn_status norn_compensate(norn_context *ctx, const char *activity,
                                      struct norn_bytes input,
                                      const struct norn_call_options *options);
 
-/* To be returned: ends this execution and begins a new one with this input. Events that nobody waited for are kept. */
+/* Begins again. To be returned: ends this execution and begins a new one with this input. Events that nobody waited for are kept. */
 NORN_API norn_status norn_continue_as_new(norn_context *ctx, struct norn_bytes input);
-/* Any function. To be returned: NORN_E_FAILED with this type and message, which are copied. is_final: no retry policy
+/* How any function fails. To be returned: NORN_E_FAILED with this type and message, which are copied. is_final: no retry policy
  * repeats it. */
 NORN_API norn_status norn_fail(norn_context *ctx, const char *type, const char *message,
                                bool is_final);
 /* Why the last call of this context answered NORN_E_FAILED. Borrowed until the orchestrator ends. */
 NORN_API struct norn_failure norn_error(norn_context *ctx);
 
+/* What clients see as its custom status from now on. Copied. */
 NORN_API norn_status norn_set_status(norn_context *ctx, struct norn_bytes custom_status);
 /* The orchestrator's clock: the time of its present turn. */
 NORN_API int64_t norn_now(norn_context *ctx);
-/* The same at every replay. */
+/* Chance that is the same at every replay. */
 NORN_API uint64_t norn_random(norn_context *ctx);
 #define NORN_UUID_SIZE 37
+/* A new identifier, the same at every replay. */
 NORN_API void norn_uuid(norn_context *ctx, char uuid[NORN_UUID_SIZE]);
+/* Whether what comes next was done before: its results come from the history. */
 NORN_API bool norn_is_replaying(norn_context *ctx);
-/* Once, not at replay; to the worker's log. */
+/* Writes a line to the worker's log, once, not at replay. */
 #if defined(__GNUC__)
 __attribute__((format(printf, 2, 3)))
 #endif
 NORN_API void
 norn_log(norn_context *ctx, const char *format, ...);
-/* Any function. Zeroed; freed when it ends, or an orchestrator is put aside. NULL without memory. */
+/* Memory, for any function. Zeroed; freed when it ends, or an orchestrator is put aside. NULL without memory. */
 NORN_API void *norn_alloc(norn_context *ctx, size_t size);
 
 /* What runs. Borrowed while it does. */
@@ -409,17 +430,17 @@ struct norn_here {
     const char *idempotency_key; /* of an activity: the same at every attempt of this call */
     size_t stack_used_max;       /* of orchestrators of this worker so far, bytes */
 };
-/* Any function. */
+/* What runs, for any function. */
 NORN_API const struct norn_here *norn_here(norn_context *ctx);
 
 /* ---- inside an activity or entity: on its thread ---- */
 
-/* More time: the lease lasts extend_ms from now. NORN_E_CANCELLED: nobody wants the answer any more. */
+/* Asks for more time: the lease lasts extend_ms from now. NORN_E_CANCELLED: nobody wants the answer any more. */
 NORN_API norn_status norn_heartbeat(norn_context *ctx, int64_t extend_ms);
 
-/* Of the entity. Absent: it does not exist yet. Borrowed until the next change. */
+/* The state of the entity. Absent: it does not exist yet. Borrowed until the next change. */
 NORN_API struct norn_bytes norn_state(norn_context *ctx);
-/* Copied. Absent: it is deleted. Undone when the operation fails. */
+/* Its new state. Copied. Absent: it is deleted. Undone when the operation fails. */
 NORN_API norn_status norn_set_state(norn_context *ctx, struct norn_bytes state);
 
 #ifdef __cplusplus
