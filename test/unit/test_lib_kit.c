@@ -619,5 +619,5 @@ TEST(out_of_memory_at_any_allocation_is_a_status)
         if (!has_failed) EXPECT_NORN(NORN_OK, status);
         if (status == NORN_E_NOMEM) nomem_n++;
     }
-    EXPECT(nomem_n > 50);
+    EXPECT(nomem_n > 20);
 }
