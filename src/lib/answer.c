@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What an orchestration answers to a turn: its decisions, and its end. All bytes are copied into the
- * work's memory, because the orchestration may be gone before the engine has read them.
+ * What an orchestration answers to a turn: its decisions, and its end. All bytes are copied into
+ * the work's memory, because the orchestration may be gone before the engine has read them.
  */
 #include "lib/orchestration.h"
 

@@ -2,8 +2,8 @@
  *
  * Undoing. What norn_compensate() registers is part of the program's state and durable in the same
  * way: replay registers it again. When the function fails, the registered activities are called in
- * the reverse order, one after the other, on the same coroutine, so that every one of them is in the
- * history. One that fails for good is reported and does not stop the others; the failure of the
+ * the reverse order, one after the other, on the same coroutine, so that every one of them is in
+ * the history. One that fails for good is reported and does not stop the others; the failure of the
  * instance stays the one that began it. (S19)
  */
 #include "lib/orchestration.h"

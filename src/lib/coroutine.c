@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See coroutine.h. Switching is a dozen instructions: the registers that a called function must keep
- * are pushed, the stack pointer is changed, and they are popped again. swapcontext() would do it
- * with two system calls for a signal mask that nobody here changes; it is the way on processors for
- * which there is no assembly below.
+ * See coroutine.h. Switching is a dozen instructions: the registers that a called function must
+ * keep are pushed, the stack pointer is changed, and they are popped again. swapcontext() would do
+ * it with two system calls for a signal mask that nobody here changes; it is the way on processors
+ * for which there is no assembly below.
  *
  * The sanitizers have to be told. AddressSanitizer knows which stack is in use, and has marks about
  * every frame in its shadow memory, which are moved with the frames. ThreadSanitizer keeps a call

@@ -4,9 +4,10 @@
  * page at its end; when one is put aside, what it has on the stack is copied out, and copied back
  * to the same addresses before it goes on.
  *
- *      fresh ──resume──> RUNNING <──suspend / resume──> WAITING ──park──> PARKED ──resume──> RUNNING
- *                           │                              └── on the stack ┘   (copied back)
- *                           └──returns──> ENDED
+ *      fresh ──resume──> RUNNING <──suspend / resume──> WAITING (its frames are on the stack)
+ *                         │   ^                            │ park: copied out
+ *                         │   └──resume: copied back── PARKED
+ *                         └──returns──> ENDED
  *
  * Why one stack: a waiting orchestrator has a few hundred bytes of frames. A stack of its own would
  * cost each at least two pages and, for the guard page, two entries in the process's memory map, of

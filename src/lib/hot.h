@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Orchestrations between two turns, ready to go on. The one that was used longest ago leaves when
- * there are too many: its next turn makes it again from its history. Belongs to the thread of turns.
+ * there are too many: its next turn makes it again from its history. Belongs to the thread of
+ * turns.
  */
 #ifndef LIB_HOT_H
 #define LIB_HOT_H

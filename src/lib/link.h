@@ -212,9 +212,9 @@ void link_port_free(struct link_port *port);
 /* Any thread. So many more pieces of that kind may be out at once. */
 void link_credit(struct link_port *port, enum work_kind kind, uint32_t n);
 
-/* Any thread, but not within deliver(). May not be seen before link_flush(). The work is gone. An answer
- * that comes too late is dropped by the engine; a lost connection makes the engine give the work to
- * somebody again. */
+/* Any thread, but not within deliver(). May not be seen before link_flush(). The work is gone. An
+ * answer that comes too late is dropped by the engine; a lost connection makes the engine give the
+ * work to somebody again. */
 void link_answer(struct link_work *work);
 /* Gives it back. is_unsent: nobody has begun it; offered again at once, and no failure is counted.
  * reason: copied. */

@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <semaphore.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <time.h>
 
@@ -40,6 +41,7 @@ static struct bytes key_view(const struct link_key *key)
 struct asking {
     struct request request;
     sem_t answered;
+    _Atomic bool is_answered; /* set before it: what was read is seen by who waited */
     request_done_fn *read; /* on the host's thread, while the answer's bytes are there; or NULL */
 };
 
@@ -48,12 +50,14 @@ static void asking_done(struct request *request)
     struct asking *a = container_of(request, struct asking, request);
 
     if (a->read != NULL) a->read(request);
+    atomic_store(&a->is_answered, true);
     (void)sem_post(&a->answered);
 }
 
 static void asking_wait(struct asking *a)
 {
     while (sem_wait(&a->answered) != 0) continue; /* a signal came */
+    assert(atomic_load(&a->is_answered));
 }
 
 /* False: the time is over. */
@@ -67,7 +71,7 @@ static bool asking_wait_for(struct asking *a, int64_t wait_ms)
     do {
         failed = sem_clockwait(&a->answered, CLOCK_MONOTONIC, &at);
     } while (failed != 0 && errno == EINTR);
-    return failed == 0;
+    return failed == 0 && atomic_load(&a->is_answered);
 }
 
 static bool asking_post(struct engine_link *l, struct asking *a)
@@ -75,6 +79,7 @@ static bool asking_post(struct engine_link *l, struct asking *a)
     (void)sem_init(&a->answered, 0, 0);
     a->request.done = asking_done;
     a->request.status = E_UNAVAILABLE;
+    atomic_store(&a->is_answered, false);
     return engine_post(l->engine, &a->request);
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The engine in this process, for workers. A port has a seat at every shard. A seat's pieces of work
- * are made when it is: as many as there can be credit for, so that what the engine gives can always
- * at least be given back, without memory too. They are taken and returned on the host's thread
- * alone, in deliver() and in the done() of their answers, so their pool needs no lock.
+ * The engine in this process, for workers. A port has a seat at every shard. A seat's pieces of
+ * work are made when it is: as many as there can be credit for, so that what the engine gives can
+ * always at least be given back, without memory too. They are taken and returned on the host's
+ * thread alone, in deliver() and in the done() of their answers, so their pool needs no lock.
  */
 #include "lib/link_engine.h"
 

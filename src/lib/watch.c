@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Looks at a worker a few times a second. An orchestrator that has kept the thread of turns for more
- * than a second is doing something it must not: it sleeps, reads, or computes too much, and all
- * others wait for it. Nobody can stop it, but somebody can say its name.
+ * Looks at a worker a few times a second. An orchestrator that has kept the thread of turns for
+ * more than a second is doing something it must not: it sleeps, reads, or computes too much, and
+ * all others wait for it. Nobody can stop it, but somebody can say its name.
  */
 #define _GNU_SOURCE /* pthread_setname_np */
 #include "lib/worker.h"

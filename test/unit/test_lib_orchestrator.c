@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What an orchestrator can do, each twice: kept in memory between its turns (hot), and thrown out at
- * every await and made again from its history (cold). The results must be the same.
+ * What an orchestrator can do, each twice: kept in memory between its turns (hot), and thrown out
+ * at every await and made again from its history (cold). The results must be the same.
  */
 #include "lib_world.h"
 
@@ -375,8 +375,8 @@ static norn_status parent(norn_context *ctx, struct norn_bytes input, struct nor
     return text_out(ctx, text, output);
 }
 
-/* A child has the version of its caller unless told otherwise; a version that nobody has goes to the
- * function without one. */
+/* A child has the version of its caller unless told otherwise; a version that nobody has goes to
+ * the function without one. */
 TEST_BOTH(children_answer_and_know_their_version)
 {
     static char plain[] = "plain", second[] = "second", fails[] = "fails";

@@ -126,7 +126,7 @@ static void *start_many(void *user)
 {
     const char *prefix = user;
     for (int n = 0; n < 40; n++) {
-        char id[32];
+        char id[64];
         struct norn_start_options start = NORN_START_OPTIONS;
         snprintf(id, sizeof id, "%s-%d", prefix, n);
         start.id = id;
@@ -152,7 +152,7 @@ TEST(many_threads_start_and_wait_at_once)
     }
     for (int n = 0; n < 40; n++) {
         for (int i = 0; i < 4; i++) {
-            char id[32];
+            char id[64];
             snprintf(id, sizeof id, "%s-%d", names[i], n);
             expect_done(&w, id);
         }
