@@ -10,9 +10,8 @@
 #include "base/bytes.h"
 #include "base/mem.h"
 
-#include "norn_test.h"
-
 #include <dlfcn.h>
+#include <norn_test.h>
 #include <stdio.h>
 #include <string.h>
 

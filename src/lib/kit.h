@@ -21,13 +21,13 @@
 #include "lib/hot.h"
 #include "lib/worker.h"
 
-#include "norn_test.h"
+#include <norn_test.h>
 
 /* 2026-01-01 00:00 UTC: where every test begins. */
 #define KIT_START_MS INT64_C(1767225600000)
 /* The clock stops here, in the year 2225. */
 #define KIT_END_MS INT64_C(8046950400000)
-/* So many steps at one time of the clock, then it is E_LIMIT: far more than a wide fan-out takes. */
+/* So many steps at one time of the clock, then it is E_LIMIT: more than a wide fan-out takes. */
 #define KIT_STEPS_MAX 200000u
 #define KIT_ERROR_SIZE 2000
 #define KIT_HUB "default"
@@ -88,7 +88,7 @@ struct norn_test {
     bool has_more;
 
     bool is_settling;      /* a function of the user's may be running */
-    uint32_t steps_n; /* since the clock moved, or the public function began */
+    uint32_t steps_n;      /* since the clock moved, or the public function began */
     uint64_t crash_at;     /* everything in memory is dropped before this turn, 1 = first */
     char id[LINK_ID_SIZE]; /* of the last norn_test_run(); "" = none */
     struct norn_info *info;

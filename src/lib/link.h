@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the run time needs of an engine, wherever it is. Two backends: link_engine.c, the engine in
- * this process, and link_remote.c, a server over gRPC. Nothing above this header knows which.
+ * this process, and link_remote.c, a server over gRPC. Nothing above this header knows which. (The
+ * kit for tests has a third, kit_link.c, for clients only.)
  *
  *      client.c   ──start, get, raise, ...──────────────> link          (any thread; waits)
  *      worker     <──deliver()── port <────────────────── link          (the link's threads)

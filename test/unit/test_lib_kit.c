@@ -258,6 +258,39 @@ TEST(slow_and_silent_activities)
     norn_test_free(test);
 }
 
+/* Two at once; the answer of the one that is first. */
+static norn_status first_of_two(norn_context *ctx, struct norn_bytes input,
+                                struct norn_bytes *output, void *user)
+{
+    norn_task *tasks[2];
+    size_t first = 0;
+    (void)user;
+    norn_status status = norn_begin_call(ctx, NORN_ACTIVITY, "Slow", input, NULL, &tasks[0]);
+    if (status == NORN_OK) {
+        status = norn_begin_call(ctx, NORN_ACTIVITY, "Slow", input, NULL, &tasks[1]);
+    }
+    if (status == NORN_OK) status = norn_when_any(ctx, tasks, 2, &first);
+    return status == NORN_OK ? norn_await(ctx, tasks[first], output) : status;
+}
+
+TEST(the_quicker_of_two_activities_is_first)
+{
+    norn_test *test = open_test();
+    const struct norn_info *info = NULL;
+    struct norn_test_reply replies[] = {{.output = norn_text("slow"), .delay_ms = 2 * HOUR_MS},
+                                        {.output = norn_text("quick"), .delay_ms = HOUR_MS}};
+    add(test, "First", first_of_two, NULL);
+    EXPECT_NORN(NORN_OK, norn_test_activity(test, "Slow", replies, 2));
+    EXPECT_NORN(NORN_OK, norn_test_run(test, "First", NORN_NONE, NULL));
+    EXPECT_NORN(NORN_OK, norn_test_skip(test, HOUR_MS - 1, &info));
+    EXPECT_EQ(NORN_RUNNING, info->state);
+    EXPECT_NORN(NORN_OK, norn_test_skip(test, 1, &info));
+    expect_output("quick", info);
+    EXPECT_NORN(NORN_OK, norn_test_skip(test, HOUR_MS, &info)); /* the other comes too late */
+    expect_output("quick", info);
+    norn_test_free(test);
+}
+
 TEST(children_and_entities_run_for_real)
 {
     norn_test *test = open_test();

@@ -3,7 +3,10 @@
  * Saved histories against today's code. The histories are those of the embedded engine and of the
  * test's own: what norn_history() gives is what norn_test_replay() takes.
  */
+#include "base/mem.h"
+#include "lib/event_json.h"
 #include "lib_world.h"
+#include "wire/json_read.h"
 
 #include "norn_test.h"
 
@@ -253,6 +256,53 @@ TEST(a_terminated_history_is_replayed)
     expect_same(test, &s);
     mind = OTHER_ACTIVITY;
     EXPECT_NORN(NORN_E_FAILED, replay(test, &s));
+    norn_test_free(test);
+}
+
+static void expect_round_trip(const char *json)
+{
+    struct json_reader r = json_reader_make(bytes_of_text(json));
+    struct buffer event;
+    struct buffer again;
+    test_note("%s", json);
+    buffer_init(&event, mem_process());
+    buffer_init(&again, mem_process());
+    EXPECT_STATUS(OK, event_json_read(&r, &event));
+    EXPECT_STATUS(OK, event_json_write(buffer_view(&event), &again));
+    EXPECT_BYTES(bytes_of_text(json), buffer_view(&again));
+    buffer_release(&event);
+    buffer_release(&again);
+}
+
+/* Every kind of field: what was written is read, and written again as it was. */
+TEST(an_event_survives_the_way_through_json)
+{
+    expect_round_trip("{\"eventId\":-1,\"timestamp\":\"2026-11-15T10:20:30.000000789Z\","
+                      "\"orchestratorStarted\":{}}");
+    expect_round_trip(
+        "{\"eventId\":3,\"timestamp\":\"1969-12-31T23:59:59.500000000Z\","
+        "\"taskScheduled\":{\"name\":\"A\\n\",\"version\":\"\",\"input\":\"\\\"x\\\"\","
+        "\"tags\":[{\"key\":\"a\",\"value\":\"1\"},{\"key\":\"b\",\"value\":\"2\"}]}}");
+    expect_round_trip(
+        "{\"timerFired\":{\"fireAt\":\"2026-02-28T00:00:00.000000000Z\",\"timerId\":7}}");
+    expect_round_trip("{\"executionCompleted\":{\"orchestrationStatus\":"
+                      "\"ORCHESTRATION_STATUS_FAILED\",\"failureDetails\":{\"errorType\":\"T\","
+                      "\"errorMessage\":\"\xe2\x82\xac\",\"innerFailure\":{\"errorType\":\"U\"},"
+                      "\"isNonRetriable\":true}}}");
+}
+
+/* A newer program's field does not hide the ones we know. */
+TEST(an_unknown_field_is_passed_over)
+{
+    enum mind mind = AS_EVER;
+    norn_test *test = open_test(&mind);
+    struct saved s = {0};
+    run_to_end(test);
+    s.len = (size_t)snprintf(s.text, sizeof s.text,
+                             "{\"novelty\":[{\"a\":[1.5e3,null]}],\"genericEvent\":{}}");
+    s.between = "\n";
+    EXPECT_NORN(NORN_OK, norn_history(norn_test_client(test), "test-1", save_event, &s));
+    expect_same(test, &s);
     norn_test_free(test);
 }
 
