@@ -122,12 +122,12 @@ static bool is_request_of(struct core *c, const struct event *event,
             memcmp(request.parent_execution, unlock->parent_execution, EXECUTION_ID_SIZE) == 0);
 }
 
-bool entity_has_request_of(const struct instance *i, const struct event_entity *unlock)
+const struct event *entity_request_of(const struct instance *i, const struct event_entity *unlock)
 {
     for (const struct event *e = i->inbox.first; e != NULL; e = e->next) {
-        if (is_request_of(i->core, e, unlock)) return true;
+        if (is_request_of(i->core, e, unlock)) return e;
     }
-    return false;
+    return NULL;
 }
 
 /* ---- applying ---- */

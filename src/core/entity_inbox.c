@@ -148,12 +148,16 @@ static void refuse_call(struct core *c, const struct input *in, const struct eve
 static void on_unlock(struct core *c, struct instance *i, const struct event_entity *unlock,
                       struct bytes event)
 {
-    if (i == NULL || (!entity_is_locked_by(i, unlock) && !entity_has_request_of(i, unlock))) {
+    const struct event *waiting = i == NULL ? NULL : entity_request_of(i, unlock);
+    if (i == NULL || (!entity_is_locked_by(i, unlock) && waiting == NULL)) {
         drop(c); /* unlocked before, or never locked */
         return;
     }
+    struct bytes request = BYTES_NONE;
+    if (waiting != NULL) request = copy_must(&c->temporary, event_bytes(waiting));
     struct record record = {.kind = RECORD_ENTITY_UNLOCKED, .key = i->key, .event = event};
     emit(c, &record);
+    if (waiting != NULL) lock_pass_on(i, request);
     entity_settle(i);
 }
 

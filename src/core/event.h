@@ -160,7 +160,7 @@ enum status event_completed_decode(struct bytes event, struct event_completed *o
 /* ExecutionTerminated; both untouched when it is not one. */
 void event_terminated_decode(struct bytes event, struct maybe *input, bool *recurse);
 
-/* TimerCreated: when, rounded up to a millisecond, clamped to what int64_t can hold. */
+/* TimerCreated: the first millisecond after its time, clamped to what int64_t can hold. */
 enum status event_fire_at_decode(struct bytes event, int64_t *fire_at_ms);
 
 /* One orchestrator action. Everything borrowed from the worker's answer or its arena. */

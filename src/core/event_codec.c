@@ -399,6 +399,9 @@ enum status event_fire_at_decode(struct bytes event, int64_t *fire_at_ms)
         return E_INVALID;
     }
     *fire_at_ms = event_timestamp_ms(seconds, nanos);
+    /* That rounds up. One SDK cuts its clock to milliseconds, finds that a timer which fired in the
+     * very one it was due has not fired yet, and makes another. */
+    if (nanos % 1000000 == 0 && *fire_at_ms < INT64_MAX - 1) ++*fire_at_ms;
     return OK;
 }
 

@@ -104,7 +104,7 @@ struct item *item_open(struct instance *i, enum item_kind kind, const struct eve
         int64_t fire_at_ms = 0;
         enum status status = event_fire_at_decode(event_bytes(created), &fire_at_ms);
         assert(status == OK);
-        if (planted("timer_early")) fire_at_ms--;
+        if (planted("timer_early")) fire_at_ms -= 2;
         due_set(i->core, &item->due, DUE_TIMER, fire_at_ms);
     }
     return item;

@@ -9,10 +9,11 @@
  *            └───────────────────────── granted ────────────────────────┘
  *
  * No lock outlives its holder. When an execution ends, whatever the reason, it sends a release to
- * every entity that it has asked for and not unlocked: that frees what is locked and cancels what
- * waits. A request that was on its way at that moment may lock entities afterwards; it comes to the
- * end of its chain in due time, and the grant finds that its execution is gone: then everything is
- * released again. Hence a grant carries the whole set.
+ * every entity that it has asked for and not unlocked: that frees what is locked. A request that
+ * was on its way at that moment may lock entities afterwards; it comes to the end of its chain in
+ * due time, and the grant finds that its execution is gone: then everything is released again.
+ * Hence a grant carries the whole set, and a request never ends on its way: one that a release
+ * finds waiting does not lock that entity any more, but goes on to the next.
  *
  * A lock belongs to an execution, not to an id: releases and grants of an earlier one do not touch
  * those of the present.
@@ -82,23 +83,22 @@ void locks_ask(struct instance *i, struct bytes section, struct bytes set)
                 buffer_view(&c->scratch));
 }
 
-/* This entity has the lock now: the request goes on to the next one, or back. */
-static void pass_on(struct instance *i)
+void lock_pass_on(struct instance *i, struct bytes event)
 {
     struct core *c = i->core;
     struct event_entity request;
     struct bytes next = BYTES_NONE;
-    assert(i->lock != NULL);
-    enum status status = event_entity_decode(event_bytes(i->lock), &c->temporary, &request);
+    assert(i->is_entity);
+    enum status status = event_entity_decode(event, &c->temporary, &request);
     assert(status == OK);
+    assert(request.has_parent_execution);
     bool is_member = lock_set_next(request.lock_set, key_id(i->key), &next);
     assert(is_member); /* checked when it came */
     if (next.len > 0) {
-        outbox_send(c, MESSAGE_ENTITY, sibling_key(c, i->key, next), BYTES_NONE,
-                    event_bytes(i->lock));
+        outbox_send(c, MESSAGE_ENTITY, sibling_key(c, i->key, next), BYTES_NONE, event);
     } else {
-        outbox_send(c, MESSAGE_LOCK_GRANTED, sibling_key(c, i->key, i->lock_parent),
-                    bytes_make(i->lock_execution, EXECUTION_ID_SIZE), event_bytes(i->lock));
+        outbox_send(c, MESSAGE_LOCK_GRANTED, sibling_key(c, i->key, request.parent),
+                    bytes_make(request.parent_execution, EXECUTION_ID_SIZE), event);
     }
 }
 
@@ -111,7 +111,7 @@ void entity_settle(struct instance *i)
         emit(c, &record);
         assert(i->lock != NULL);
         assert(!i->is_leased);
-        pass_on(i);
+        lock_pass_on(i, event_bytes(i->lock));
     }
     if (entity_is_empty(i) && !i->is_leased) {
         struct record record = {.kind = RECORD_PURGED, .key = i->key};

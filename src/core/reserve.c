@@ -173,14 +173,15 @@ static size_t ids_size(const struct instance *i, size_t more_n)
 static size_t entity_size(const struct instance *i)
 {
     size_t size = entity_move_size(i) + 2 * i->state.value.len + 4096;
-    const struct event *e = i->inbox.first;
-    for (; e != NULL; e = e->next) {
-        if (e->kind == EVENT_ENTITY_LOCK_REQUESTED) size += COPIES_N * e->len;
+    size_t longest = 0;
+    for (const struct event *e = i->inbox.first; e != NULL; e = e->next) {
+        if (e->kind != EVENT_ENTITY_LOCK_REQUESTED) continue;
+        size += COPIES_N * e->len;
+        if (e->len > longest) longest = e->len;
     }
     if (i->lock != NULL) size += COPIES_N * i->lock->len;
-    /* the next lock: the first request in the list */
-    for (e = i->inbox.first; e != NULL && e->kind != EVENT_ENTITY_LOCK_REQUESTED;) e = e->next;
-    return size + (e == NULL ? 0 : COPIES_N * e->len);
+    /* two may go on: one that is cancelled, and the next that has the lock */
+    return size + 2 * (COPIES_N * longest + LETTER_SIZE);
 }
 
 /* What its own messages to entities need, and the release of all locks at its end. */

@@ -353,8 +353,8 @@ bool entity_lock_is_due(const struct instance *i);
 /* Remembers what the request says. False when it is damaged. */
 bool entity_lock_set(struct instance *i, const struct event *request);
 bool entity_is_locked_by(const struct instance *i, const struct event_entity *unlock);
-/* A lock request of the same section waits. */
-bool entity_has_request_of(const struct instance *i, const struct event_entity *unlock);
+/* The lock request of the same section that waits; NULL = none. */
+const struct event *entity_request_of(const struct instance *i, const struct event_entity *unlock);
 /* Apply the records of the same names. */
 void entity_create(struct instance *i, const struct record *record);
 void entity_message(struct instance *i, const struct record *record);
@@ -404,6 +404,8 @@ void on_lock_granted(struct core *c, const struct input *in);
 /* After every change of an entity: a lock request at the front becomes the lock, and an entity of
  * which nothing is left goes. */
 void entity_settle(struct instance *i);
+/* The request (its event) goes on to the next entity of its set, or back as a grant. */
+void lock_pass_on(struct instance *i, struct bytes event);
 
 /* ---- items.c ---- */
 /* A call of an entity that is open, by its request id. */

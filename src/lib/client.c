@@ -61,10 +61,14 @@ norn_status norn_engine_open(const struct norn_engine_options *options, norn_eng
     struct norn_engine *e = memory_new(sizeof *e, offsetof(struct norn_engine, mem));
     if (e == NULL) return answer(NULL, E_NOMEM, NULL);
     read_engine_options(options, &own);
-    engine_bell_init(&e->bell);
+    enum status status = engine_bell_init(&e->bell);
+    if (status != OK) {
+        memory_free(e, sizeof *e, offsetof(struct norn_engine, mem));
+        return answer(NULL, status, NULL);
+    }
     own.host.told = engine_bell_ring;
     own.host.told_user = &e->bell;
-    enum status status = engine_open(&own, last_text, &e->engine);
+    status = engine_open(&own, last_text, &e->engine);
     if (status == OK) {
         *engine = e;
         return NORN_OK;
@@ -78,6 +82,7 @@ void norn_engine_close(norn_engine *engine)
 {
     if (engine == NULL) return;
     engine_close(engine->engine);
+    engine_bell_ring(&engine->bell); /* who still waits learns that it is closed */
     engine_bell_release(&engine->bell);
     memory_free(engine, sizeof *engine, offsetof(struct norn_engine, mem));
 }

@@ -36,6 +36,21 @@ void hot_release(struct hot *hot)
     map_release(&hot->by_id);
 }
 
+/* The engine itself writes the turn that suspends an instance, and drops an answer that comes
+ * meanwhile: then the base is that of the next turn though ours was never written. Such a turn can
+ * be told by the resumption that comes with it. */
+static bool is_resumption(const struct link_work *work)
+{
+    struct reader r = reader_make(work->fresh);
+    struct event_head head;
+    struct bytes event;
+
+    while (strings_next(&r, &event)) {
+        if (event_peek(event, &head) == OK && head.kind == EVENT_EXECUTION_RESUMED) return true;
+    }
+    return false;
+}
+
 struct orchestration *hot_take(struct hot *hot, const struct link_work *work)
 {
     struct map_node *node = map_find(&hot->by_id, work->id);
@@ -44,7 +59,7 @@ struct orchestration *hot_take(struct hot *hot, const struct link_work *work)
     struct orchestration *o = container_of(node, struct orchestration, by_id);
     take_out(hot, o);
     if (memcmp(o->execution_id, work->execution_id, EXECUTION_ID_SIZE) == 0 &&
-        o->base_next == work->base) {
+        o->base_next == work->base && !is_resumption(work)) {
         return o;
     }
     orchestration_free(o);

@@ -20,7 +20,7 @@ void hot_init(struct hot *hot, struct mem *mem, size_t n_max);
 void hot_release(struct hot *hot);
 
 /* The one that can go on with this turn: the caller's from now on. NULL: there is none. One that
- * belongs to another execution or has missed a turn is freed. */
+ * belongs to another execution or may have missed a turn is freed. */
 struct orchestration *hot_take(struct hot *hot, const struct link_work *work);
 /* Keeps it; perhaps another one leaves. base_next: see link_next_base(). */
 void hot_put(struct hot *hot, struct orchestration *o, uint64_t base_next);

@@ -19,6 +19,7 @@
 #include "base/arena.h"
 #include "base/list.h"
 #include "base/mem.h"
+#include "base/queue.h"
 #include "core/core.h"
 #include "host/request.h"
 
@@ -249,13 +250,19 @@ void link_work_reset(struct link_work *work);
 
 struct engine;
 
-/* Who is told after the engine has delivered something: the ports of all links to one engine. It is
- * the engine's `told` hook: told = engine_bell_ring, told_user = the bell. */
+/* Who is told after the engine has answered or delivered something: the ports of all links to one
+ * engine, and clients that wait. It is the engine's `told` hook: told = engine_bell_ring, told_user
+ * = the bell. To wake a thread costs more than to answer it: when many clients have been answered,
+ * a thread of the bell's wakes them, and the engine goes on. */
 struct engine_bell {
     pthread_mutex_t mutex;
     struct list ports;
+    struct queue answered; /* clients to be woken, see link_engine.c */
+    _Atomic size_t answered_n;
+    pthread_t thread;
 };
-void engine_bell_init(struct engine_bell *bell);
+/* E_UNAVAILABLE: no more threads. */
+enum status engine_bell_init(struct engine_bell *bell);
 void engine_bell_release(struct engine_bell *bell);
 void engine_bell_ring(void *bell);
 

@@ -12,7 +12,6 @@
 #include "lib/memory.h"
 
 #include <errno.h>
-#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <time.h>
@@ -37,10 +36,11 @@ static struct bytes key_view(const struct link_key *key)
 }
 
 /* A request somebody waits for. A semaphore and no condition: the one who waits is woken once, and
- * does not meet the host's thread at a mutex when it wakes. */
+ * does not meet at a mutex who wakes it. */
 struct asking {
     struct request request;
-    sem_t answered;
+    struct engine_asker asker;
+    struct engine_bell *bell;
     _Atomic bool is_answered; /* set before it: what was read is seen by who waited */
     request_done_fn *read; /* on the host's thread, while the answer's bytes are there; or NULL */
 };
@@ -51,12 +51,12 @@ static void asking_done(struct request *request)
 
     if (a->read != NULL) a->read(request);
     atomic_store(&a->is_answered, true);
-    (void)sem_post(&a->answered);
+    engine_bell_answered(a->bell, &a->asker);
 }
 
 static void asking_wait(struct asking *a)
 {
-    while (sem_wait(&a->answered) != 0) continue; /* a signal came */
+    while (sem_wait(&a->asker.answered) != 0) continue; /* a signal came */
     assert(atomic_load(&a->is_answered));
 }
 
@@ -69,14 +69,16 @@ static bool asking_wait_for(struct asking *a, int64_t wait_ms)
     at_ns = wait_ms > (INT64_MAX - at_ns) / NS_PER_MS ? INT64_MAX : at_ns + wait_ms * NS_PER_MS;
     struct timespec at = {.tv_sec = at_ns / NS_PER_S, .tv_nsec = at_ns % NS_PER_S};
     do {
-        failed = sem_clockwait(&a->answered, CLOCK_MONOTONIC, &at);
+        failed = sem_clockwait(&a->asker.answered, CLOCK_MONOTONIC, &at);
     } while (failed != 0 && errno == EINTR);
     return failed == 0 && atomic_load(&a->is_answered);
 }
 
 static bool asking_post(struct engine_link *l, struct asking *a)
 {
-    (void)sem_init(&a->answered, 0, 0);
+    (void)sem_init(&a->asker.answered, 0, 0);
+    list_node_init(&a->asker.node);
+    a->bell = l->bell;
     a->request.done = asking_done;
     a->request.status = E_UNAVAILABLE;
     atomic_store(&a->is_answered, false);
@@ -86,7 +88,7 @@ static bool asking_post(struct engine_link *l, struct asking *a)
 static enum status ask(struct engine_link *l, struct asking *a, char *why)
 {
     if (asking_post(l, a)) asking_wait(a);
-    (void)sem_destroy(&a->answered);
+    (void)sem_destroy(&a->asker.answered);
     if (a->request.status != OK) (void)snprintf(why, LINK_WHY_SIZE, "%s", a->request.text);
     return a->request.status;
 }
@@ -190,7 +192,7 @@ static enum status get(struct link *link, struct bytes id, int64_t wait_ms, link
             cancel(l, a);
         if (look.status != OK) (void)snprintf(why, LINK_WHY_SIZE, "%s", a->request.text);
     }
-    (void)sem_destroy(&a->answered);
+    (void)sem_destroy(&a->asker.answered);
     return look.status;
 }
 

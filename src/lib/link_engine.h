@@ -10,6 +10,8 @@
 #include "host/engine.h"
 #include "lib/link.h"
 
+#include <semaphore.h>
+
 struct engine_link {
     struct link link; /* first */
     struct mem mem;   /* its own */
@@ -29,6 +31,17 @@ struct link_key {
     uint8_t bytes[LIMIT_HUB_SIZE + 1 + LIMIT_ID_SIZE];
     size_t len;
 };
+
+/* A client that waits for an answer. */
+struct engine_asker {
+    struct list node; /* in bell.answered */
+    sem_t answered;
+};
+/* On the host's thread: it is woken at the next ring, or soon after. */
+void engine_bell_answered(struct engine_bell *bell, struct engine_asker *asker);
+
+/* node: of a port, in bell.ports. Tells its worker what was delivered since. */
+void engine_port_told(struct list *node);
 
 enum status engine_port_attach(struct link *link, const struct link_worker *worker,
                                struct link_port **port);

@@ -72,39 +72,17 @@ static void sleep_ms(long ms)
     (void)nanosleep(&time, NULL);
 }
 
-/* ---- the bell ---- */
+/* ---- being told ---- */
 
-void engine_bell_init(struct engine_bell *bell)
+void engine_port_told(struct list *node)
 {
-    (void)pthread_mutex_init(&bell->mutex, NULL);
-    list_init(&bell->ports);
-}
-
-void engine_bell_release(struct engine_bell *bell)
-{
-    assert(list_is_empty(&bell->ports));
-    (void)pthread_mutex_destroy(&bell->mutex);
-}
-
-static void port_told(struct engine_port *p)
-{
+    struct engine_port *p = container_of(node, struct engine_port, node);
     bool has_delivered = false;
 
     for (uint32_t n = 0; n < p->seats_n; n++) {
         if (atomic_exchange(&p->seats[n].has_delivered, false)) has_delivered = true;
     }
     if (has_delivered) p->port.worker->delivered(p->port.worker->user);
-}
-
-void engine_bell_ring(void *user)
-{
-    struct engine_bell *bell = user;
-
-    (void)pthread_mutex_lock(&bell->mutex);
-    for (struct list *n = list_first(&bell->ports); n != NULL; n = list_next(&bell->ports, n)) {
-        port_told(container_of(n, struct engine_port, node));
-    }
-    (void)pthread_mutex_unlock(&bell->mutex);
 }
 
 /* ---- credit: on the shard's thread ---- */

@@ -224,6 +224,36 @@ TEST(no_lock_outlives_its_holder_in_any_order)
     }
 }
 
+/* The owner ends while its request is on the way to an entity that somebody else has. A release may
+ * come to @b@2 before the request does, and to @c@3 while the request waits there: it must not end
+ * the chain, or @b@2 would stay locked for ever. */
+TEST(a_cancelled_request_leaves_nothing_locked)
+{
+    for (uint64_t seed = 1; seed <= 100; seed++) {
+        struct kit *k = kit_new(4, seed);
+        struct rng rng;
+        rng_init(&rng, seed);
+        k->is_thorough = seed % 16 == 0;
+        start(k, "hub/p", "other");
+        KIT_TURN(k, "other", act_lock(1, "cs", "@c@3"));
+        start(k, "hub/o", "owner");
+        const struct effect_work *turn = kit_must(kit_take_turn(k, "owner"));
+        k->is_held = true;
+        KIT_ANSWER(k, turn, act_lock(1, "cs", "@a@1 @b@2 @c@3"), act_complete(2, NULL));
+        while (kit_parcels_n(k) > 0) {
+            kit_deliver_at(k, (uint32_t)rng_below(&rng, kit_parcels_n(k)));
+        }
+        k->is_held = false;
+        for (int n = 0; n < 5; n++) kit_tick_by(k, KIT_RESEND_MS);
+        kit_terminate(k, "hub/p", NULL, false);
+        for (int n = 0; n < 5; n++) kit_tick_by(k, KIT_RESEND_MS);
+        EXPECT_TEXT("none", kit_entity(k, "hub/@a@1"));
+        EXPECT_TEXT("none", kit_entity(k, "hub/@b@2"));
+        EXPECT_TEXT("none", kit_entity(k, "hub/@c@3"));
+        kit_free(k);
+    }
+}
+
 /* A section of an earlier generation is not that of the present, though both have the same id. */
 TEST(locks_belong_to_an_execution)
 {

@@ -123,7 +123,7 @@ TEST(rewinding_reopens_what_was_open)
     EXPECT_EQ(0, k->records_n);
     EXPECT_TEXT("1 slow PENDING 0\n", kit_tasks(k, "hub/a"));
     kit_task_done(k, kit_must(kit_take_task(k, "slow")), "again");
-    kit_tick_by(k, 5000);
+    kit_tick_by(k, 5001);
     EXPECT_TEXT("1 OrchestratorStarted\n2 TaskCompleted of #1 again\n"
                 "3 TimerFired of #3 at 1700000005500\n",
                 kit_fresh(k, kit_must(kit_take_turn(k, "o"))));

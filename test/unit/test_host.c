@@ -293,7 +293,7 @@ TEST(sleeper_comes_back_in_time)
     world_advance_ms(&w, 30 * MINUTE_MS - 10);
     EXPECT_EQ(1, world_stats(&w).instances_hot);
     EXPECT_EQ(STATUS_RUNNING, world_get(&w, "a").status);
-    world_advance_ms(&w, 10);
+    world_advance_ms(&w, 11);
     expect_completed(&w, "a", "woken");
     world_release(&w);
 }

@@ -375,7 +375,7 @@ TEST(rows_of_sleepers_say_when_they_wake)
         list_page(&w, &a, 1, 0, "");
         a.request.done = see_first_row;
         ask_run(&a);
-        EXPECT_EQ(WORLD_START_NS / NS_PER_MS + NAP_MS, seen_view.wake_ms);
+        EXPECT_EQ(WORLD_START_NS / NS_PER_MS + NAP_MS + 1, seen_view.wake_ms);
         archive_all(&w);
     }
     world_release(&w);

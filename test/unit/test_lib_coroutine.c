@@ -137,7 +137,7 @@ TEST(a_stack_that_is_too_small_ends_the_process_and_nothing_else)
         struct coroutine c;
         mem_init(&mem, SIZE_MAX);
         if (coroutine_stack_open(&mem, 1, &stack) != OK) _exit(3);
-        (void)freopen("/dev/null", "w", stderr);
+        if (freopen("/dev/null", "w", stderr) == NULL) _exit(3);
         coroutine_init(&c, stack, &mem, overflow, NULL);
         coroutine_resume(&c);
         _exit(0);

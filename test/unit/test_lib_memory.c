@@ -164,7 +164,7 @@ static void run_all(bool is_cold)
     if (is_cold) w.worker->hot_max = 0;
     EXPECT_NORN(NORN_OK, register_all(w.worker));
     world_start(&w);
-    for (bool is_over = false; !is_over; n += is_cold ? 7 : 3) {
+    for (bool is_over = false; !is_over; n += is_cold ? 7 : 1) {
         test_note("n %llu", (unsigned long long)n);
         EXPECT(n < 5000);
         snprintf(id, sizeof id, "i-%llu", (unsigned long long)n);

@@ -201,6 +201,11 @@ static norn_status race(norn_context *ctx, struct norn_bytes input, struct norn_
     /* what has ended stays as it is */
     if (norn_cancel(ctx, tasks[1]) != NORN_OK) return NORN_E_INVALID;
     if (norn_await(ctx, tasks[1], NULL) != NORN_OK) return NORN_E_INVALID;
+    /* among several that have ended: the one that ended first */
+    norn_task *ended[3] = {tasks[2], tasks[0], tasks[1]};
+    if (norn_cancel(ctx, tasks[2]) != NORN_OK) return NORN_E_INVALID;
+    if (norn_when_any(ctx, ended, 3, &first) != NORN_OK || first != 2) return NORN_E_INVALID;
+    if (norn_when_any(ctx, ended, 2, &first) != NORN_OK || first != 1) return NORN_E_INVALID;
     return norn_call(ctx, "echo", norn_text("second"), NULL, output);
 }
 

@@ -214,3 +214,57 @@ TEST(a_rewound_instance_does_the_failed_step_again)
     world_expect_output(&w, "i", "yes");
     world_close(&w);
 }
+
+/* 5,000 calls are some 10,000 events and as many turns. Printed, not judged: sanitizers take their
+ * time; a release build needs a few milliseconds. */
+static norn_status long_one(norn_context *ctx, struct norn_bytes input, struct norn_bytes *output,
+                            void *user)
+{
+    norn_task *tasks[50];
+    norn_status status = NORN_OK;
+    (void)input;
+    (void)output;
+    for (int round = 0; round < 100 && status == NORN_OK; round++) {
+        for (int n = 0; n < 50 && status == NORN_OK; n++)
+            status = norn_begin_call(ctx, NORN_ACTIVITY, "a", norn_text("x"), NULL, &tasks[n]);
+        if (status == NORN_OK) status = norn_when_all(ctx, tasks, 50);
+    }
+    int64_t *waited_at_ns = user;
+    *waited_at_ns = clock_mono_ns();
+    if (status == NORN_OK) status = norn_wait_event(ctx, "go", -1, NULL);
+    return status;
+}
+
+TEST(a_long_history_is_replayed_in_time)
+{
+    struct world w;
+    int64_t waited_at_ns = 0;
+    world_open(&w);
+    EXPECT_NORN(NORN_OK, norn_orchestrator(w.worker, "long", NULL, long_one, &waited_at_ns));
+    open_worker(&w);
+    world_begin(&w, "long", "i", NULL);
+    struct norn_info *info = NULL;
+    for (int n = 0; n < 400; n++) {
+        world_pause();
+        EXPECT_NORN(NORN_OK, norn_get(w.client, "i", &info));
+        int64_t updated_ms = info->updated_ms;
+        norn_info_free(info);
+        if (norn_wait(w.client, "i", 100, NULL) != NORN_E_TIMEOUT) break;
+        EXPECT_NORN(NORN_OK, norn_get(w.client, "i", &info));
+        bool is_waiting = info->updated_ms == updated_ms;
+        norn_info_free(info);
+        if (is_waiting) break;
+    }
+    world_close_worker(&w);
+    world_open_worker(&w);
+    EXPECT_NORN(NORN_OK, norn_orchestrator(w.worker, "long", NULL, long_one, &waited_at_ns));
+    open_worker(&w);
+    EXPECT_NORN(NORN_OK, norn_raise(w.client, "i", "go", NORN_NONE));
+    info = world_wait(&w, "i");
+    EXPECT_EQ(NORN_COMPLETED, info->state);
+    norn_info_free(info);
+    EXPECT_EQ(1, w.worker->turns.replays_n);
+    printf("# %.1f ms for the turn that replayed 10,000 events\n",
+           (double)(waited_at_ns - w.worker->turns.began_ns) / 1e6);
+    world_close(&w);
+}

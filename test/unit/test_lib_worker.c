@@ -203,6 +203,41 @@ TEST(an_activity_knows_where_it_runs_and_can_ask_for_time)
     world_close(&w);
 }
 
+/* ---- answers that do not count ---- */
+
+static _Atomic bool is_inside, may_leave;
+
+static norn_status held(norn_context *ctx, struct norn_bytes input, struct norn_bytes *output,
+                        void *user)
+{
+    (void)input;
+    (void)user;
+    atomic_store(&is_inside, true);
+    while (!atomic_load(&may_leave)) world_pause();
+    return norn_call(ctx, "quick", norn_text("counted"), NULL, output);
+}
+
+/* The turn's answer is dropped, because the instance was suspended meanwhile. The kept program is
+ * then one turn ahead of its history: it must not be used. */
+TEST(a_kept_orchestration_that_is_ahead_of_its_history_is_made_again)
+{
+    struct world w;
+    world_open(&w);
+    atomic_store(&is_inside, false);
+    atomic_store(&may_leave, false);
+    EXPECT_NORN(NORN_OK, norn_orchestrator(w.worker, "held", NULL, held, NULL));
+    EXPECT_NORN(NORN_OK, norn_activity_add(w.worker, "quick", 0, quick, NULL));
+    world_start(&w);
+    world_begin(&w, "held", "i", NULL);
+    while (!atomic_load(&is_inside)) world_pause();
+    EXPECT_NORN(NORN_OK, norn_control(w.client, "i", NORN_SUSPEND, NORN_NONE));
+    atomic_store(&may_leave, true);
+    EXPECT_NORN(NORN_E_TIMEOUT, norn_wait(w.client, "i", 100, NULL));
+    EXPECT_NORN(NORN_OK, norn_control(w.client, "i", NORN_RESUME, NORN_NONE));
+    world_expect_output(&w, "i", "counted");
+    world_close(&w);
+}
+
 /* ---- the watchdog ---- */
 
 static norn_status blocks(norn_context *ctx, struct norn_bytes input, struct norn_bytes *output,
