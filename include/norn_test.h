@@ -19,8 +19,8 @@
  * execution ids and norn_random() included.
  *
  * Orchestrators, their children and entities run for real. An activity answers as it was told to, or
- * is the function that was registered; it runs on the thread of the test. Only norn_now() inside an
- * activity is the clock of the machine.
+ * is the function that was registered; it runs on the thread of the test. norn_now() is the test's
+ * clock everywhere.
  *
  * A test belongs to one thread. After NORN_E_NOMEM it is good for norn_test_free() only. The other
  * rules are those of norn.h.
@@ -77,7 +77,8 @@ NORN_API norn_status norn_test_activity(norn_test *test, const char *name,
 /* Starts an instance ("test-1", "test-2", ...), which is the one that info is about from now on. */
 NORN_API norn_status norn_test_run(norn_test *test, const char *name, struct norn_bytes input,
                                    const struct norn_info **info);
-/* Moves the clock, and lets all that is due on the way happen at its time. */
+/* Moves the clock, and lets all that is due on the way happen at its time. A timer fires, as in every
+ * engine, in the millisecond after its time; the clock goes that much further when one does. */
 NORN_API norn_status norn_test_skip(norn_test *test, int64_t ms, const struct norn_info **info);
 /* An event for the instance of the last norn_test_run(). NORN_E_PRECONDITION: there is none. */
 NORN_API norn_status norn_test_raise(norn_test *test, const char *event, struct norn_bytes data,

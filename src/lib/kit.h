@@ -112,7 +112,8 @@ enum status kit_step(struct norn_test *t, struct input *in);
  * function of the user's it does nothing: who called that goes on. */
 enum status kit_settle(struct norn_test *t);
 /* Settles, and then at every time up to this one at which something is due. Stops early when
- * is_over (may be NULL) says so; else the clock stands there. */
+ * is_over (may be NULL) says so; else the clock stands there, or a millisecond later when a timer
+ * was due then. */
 enum status kit_go_to(struct norn_test *t, int64_t at_ms, bool (*is_over)(void *user), void *user);
 
 /* ---- kit_work.c ---- */

@@ -254,12 +254,17 @@ enum status kit_settle(struct norn_test *t)
     return status;
 }
 
-static int64_t next_ms(const struct norn_test *t)
+/* When something happens next, and at which time it counts as due: a timer fires in the
+ * millisecond after its time, and who moves the clock to that time means to see it fire. */
+static int64_t next_ms(const struct norn_test *t, int64_t *due_ms)
 {
     int64_t wake_ms = core_wake_at_ms(t->core);
     const struct kit_work *late = first_late(t);
 
-    return late != NULL && late->answer_at_ms < wake_ms ? late->answer_at_ms : wake_ms;
+    *due_ms = wake_ms - (wake_ms < INT64_MAX);
+    if (late == NULL || late->answer_at_ms >= wake_ms) return wake_ms;
+    *due_ms = late->answer_at_ms;
+    return late->answer_at_ms;
 }
 
 enum status kit_go_to(struct norn_test *t, int64_t at_ms, bool (*is_over)(void *user), void *user)
@@ -269,8 +274,9 @@ enum status kit_go_to(struct norn_test *t, int64_t at_ms, bool (*is_over)(void *
     if (at_ms > KIT_END_MS) at_ms = KIT_END_MS;
     while (status == OK) {
         if (is_over != NULL && is_over(user)) return OK;
-        int64_t next = next_ms(t);
-        if (next > at_ms) break;
+        int64_t due_ms;
+        int64_t next = next_ms(t, &due_ms);
+        if (due_ms > at_ms) break;
         if (next > t->now_ms) {
             t->now_ms = next;
             t->steps_n = 0;

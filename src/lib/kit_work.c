@@ -59,6 +59,7 @@ struct kit_work *kit_work_new(struct norn_test *t, const struct effect_work *giv
     link_work_init(&w->work);
     w->work.port = &t->port;
     w->work.id = key_id(w->ref.key);
+    w->work.now_ms = t->now_ms;
     if (fill(&w->work, given)) return w;
     kit_work_free(t, w);
     return NULL;

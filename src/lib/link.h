@@ -48,6 +48,8 @@ struct link_work {
     struct bytes name;    /* of the orchestrator, activity or entity */
     struct maybe version; /* WORK_TURN, WORK_TASK (the effective one) */
 
+    int64_t now_ms; /* what norn_now() says in a task or entity; 0: the machine's clock */
+
     /* ---- WORK_TURN ---- */
     bool has_past;
     /* Strings of events that came before, all that the history had then; link_fetch() brings
