@@ -265,6 +265,52 @@ TEST(a_terminated_history_is_replayed)
     norn_test_free(test);
 }
 
+/* The engine writes turns of its own then: they are no steps of the orchestrator. */
+TEST(a_suspended_and_resumed_history_is_replayed)
+{
+    enum mind mind = AS_EVER;
+    norn_test *test = open_test(&mind);
+    norn_client *client = norn_test_client(test);
+    struct saved s = {0};
+    run_to_wait(test);
+    EXPECT_NORN(NORN_OK, norn_control(client, "test-1", NORN_SUSPEND, norn_text("wait")));
+    save(test, &s);
+    expect_same(test, &s);
+    EXPECT_NORN(NORN_OK, norn_raise(client, "test-1", "received", NORN_NONE));
+    EXPECT_NORN(NORN_OK, norn_control(client, "test-1", NORN_RESUME, NORN_NONE));
+    save(test, &s);
+    EXPECT(strstr(s.text, "ORCHESTRATION_STATUS_COMPLETED") != NULL);
+    expect_same(test, &s);
+    mind = OTHER_RESULT;
+    EXPECT_NORN(NORN_E_FAILED, replay(test, &s));
+    norn_test_free(test);
+}
+
+/* What failed was taken out of it and done again. */
+TEST(a_rewound_history_is_replayed)
+{
+    enum mind mind = AS_EVER;
+    norn_test *test = open_test(&mind);
+    struct norn_test_reply replies[] = {{.failure_type = "Busy", .failure_message = "no"},
+                                        {.output = norn_text("paid")}};
+    struct saved s = {0};
+    EXPECT_NORN(NORN_OK, norn_test_activity(test, "Charge", replies, 2));
+    EXPECT_NORN(NORN_OK, norn_test_run(test, "Order", norn_text("1"), NULL));
+    save(test, &s);
+    EXPECT(strstr(s.text, "ORCHESTRATION_STATUS_FAILED") != NULL);
+    expect_same(test, &s);
+    EXPECT_NORN(NORN_OK,
+                norn_control(norn_test_client(test), "test-1", NORN_REWIND, norn_text("mended")));
+    save(test, &s);
+    expect_same(test, &s);
+    EXPECT_NORN(NORN_OK, norn_test_skip(test, 1000, NULL));
+    EXPECT_NORN(NORN_OK, norn_test_raise(test, "received", NORN_NONE, NULL));
+    save(test, &s);
+    EXPECT(strstr(s.text, "ORCHESTRATION_STATUS_COMPLETED") != NULL);
+    expect_same(test, &s);
+    norn_test_free(test);
+}
+
 static void expect_round_trip(const char *json)
 {
     struct json_reader r = json_reader_make(bytes_of_text(json));
