@@ -64,6 +64,7 @@ struct norn_test {
     struct kit_script *scripts;
 
     /* ---- made anew by kit_reset() ---- */
+    struct mem core_mem; /* of the core and its outputs: what it reserves is not for others */
     struct core *core;
     struct arena effects; /* of one step */
     struct buffer records;

@@ -8,6 +8,7 @@
 #include "lib/kit.h"
 
 #include "base/clock.h"
+#include "lib/memory.h"
 
 #include <stdio.h>
 
@@ -55,14 +56,15 @@ enum status kit_engine_open(struct norn_test *t)
     struct core_options options = {
         .partitions_n = 1,
         .epoch = 1,
-        .mem = &t->mem,
+        .mem = &t->core_mem,
         .map_seed = {SEED, SEED},
         .resend_ms = RESEND_MS,
         .horizon_ms = HORIZON_MS,
     };
 
-    arena_init(&t->effects, &t->mem, EFFECTS_ARENA_SIZE);
-    buffer_init(&t->records, &t->mem);
+    memory_init(&t->core_mem);
+    arena_init(&t->effects, &t->core_mem, EFFECTS_ARENA_SIZE);
+    buffer_init(&t->records, &t->core_mem);
     list_init(&t->parcels);
     list_init(&t->ready);
     list_init(&t->late);
@@ -81,6 +83,7 @@ void kit_engine_close(struct norn_test *t)
     t->core = NULL;
     buffer_release(&t->records);
     arena_release(&t->effects);
+    mem_release(&t->core_mem);
 }
 
 /* ---- effects ---- */
