@@ -13,6 +13,8 @@ const struct command commands[] = {
      "norn server --data ./norn-data --listen 127.0.0.1:4001", server_command_run},
     {"demo", "run a small orchestration and show its history", "norn demo --data ./norn-data",
      demo_run},
+    {"replay", "check that today's orchestrators do what a saved history says",
+     "norn replay history.json --with ./libmine.so", replay_run},
     {"bench engine", "measure orchestrations of no-op steps in an embedded engine",
      "norn bench engine --steps 5 --in-flight 10000 --duration 10 --json", bench_engine_run},
     {"bench grpc", "measure workflows through a server, its workers and clients, over connections",

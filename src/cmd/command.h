@@ -50,6 +50,7 @@ int command_main(int argc, char **argv);
 
 int server_command_run(const struct command *command, int argc, char **argv);
 int demo_run(const struct command *command, int argc, char **argv);
+int replay_run(const struct command *command, int argc, char **argv);
 int bench_engine_run(const struct command *command, int argc, char **argv);
 int bench_grpc_run(const struct command *command, int argc, char **argv);
 int bench_sleepers_run(const struct command *command, int argc, char **argv);

@@ -70,6 +70,7 @@ static bool begin(struct activity_run *run, const struct function *f, struct lin
     if (work->version.has) ctx->here.version = context_text(ctx, work->version.value);
     ctx->here.attempt = read_tag(work->tags, "norn.attempt", 1) + work->failures;
     ctx->here.complete_by_ms = work->complete_by_ms;
+    ctx->now_ms = work->now_ms;
     ctx->here.idempotency_key = make_key(ctx, work);
     return !ctx->is_out_of_memory;
 }

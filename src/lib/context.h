@@ -29,6 +29,7 @@ struct norn_context {
     bool is_out_of_memory; /* something asked for memory and got none */
     struct norn_failure error;
     struct norn_here here;
+    int64_t now_ms; /* of activities and entities in a test; 0: the machine's clock */
 };
 
 /* With a final NUL, in the context's memory. NULL without. */

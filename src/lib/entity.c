@@ -158,6 +158,7 @@ static bool begin(struct entity_batch *b, const struct function *f, struct link_
     b->context.kind = CONTEXT_ENTITY;
     b->context.arena = &work->arena;
     b->context.lines = lines;
+    b->context.now_ms = work->now_ms;
     b->context.here.id = context_text(&b->context, work->id);
     b->context.here.name = f->code.name;
     b->context.here.idempotency_key = "";

@@ -13,4 +13,9 @@
 /* Appends one object, without newline. E_INVALID: it is no event. E_NOMEM. */
 enum status event_json_write(struct bytes event, struct buffer *out);
 
+struct json_reader;
+/* The way back: reads one object and appends the bytes of the event. Fields that the protocol does
+ * not have are passed over. E_INVALID: it is no event. E_NOMEM. */
+enum status event_json_read(struct json_reader *r, struct buffer *out);
+
 #endif

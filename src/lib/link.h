@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the run time needs of an engine, wherever it is. Two backends: link_engine.c, the engine in
- * this process, and link_remote.c, a server over gRPC. Nothing above this header knows which.
+ * this process, and link_remote.c, a server over gRPC. Nothing above this header knows which. (The
+ * kit for tests has a third, kit_link.c, for clients only.)
  *
  *      client.c   ──start, get, raise, ...──────────────> link          (any thread; waits)
  *      worker     <──deliver()── port <────────────────── link          (the link's threads)
@@ -46,6 +47,8 @@ struct link_work {
     uint8_t execution_id[EXECUTION_ID_SIZE];
     struct bytes name;    /* of the orchestrator, activity or entity */
     struct maybe version; /* WORK_TURN, WORK_TASK (the effective one) */
+
+    int64_t now_ms; /* what norn_now() says in a task or entity; 0: the machine's clock */
 
     /* ---- WORK_TURN ---- */
     bool has_past;

@@ -179,6 +179,8 @@ norn_status orchestration_send(struct orchestration *o, const char *id, const ch
 void replay_compare(struct orchestration *o, const struct event_head *head);
 /* The past is over: nothing may have been decided that is not in it. */
 void replay_finish(struct orchestration *o);
+/* A decision in the words of these sentences: "TaskScheduled 'Charge'". */
+void replay_describe(const struct action *action, char *out, size_t size);
 
 /* answer.c */
 enum status answer_write(struct orchestration *o, struct link_work *work, bool *has_ended);

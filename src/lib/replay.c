@@ -169,3 +169,10 @@ void replay_finish(struct orchestration *o)
         differ(o, NULL, "the end of the orchestrator");
     }
 }
+
+void replay_describe(const struct action *action, char *out, size_t size)
+{
+    struct step step = step_of_action(action);
+
+    step_write(out, size, &step);
+}

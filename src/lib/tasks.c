@@ -166,6 +166,7 @@ norn_status norn_set_status(norn_context *ctx, struct norn_bytes custom_status)
 
 int64_t norn_now(norn_context *ctx)
 {
+    if (ctx->now_ms != 0) return ctx->now_ms;
     if (ctx->kind != CONTEXT_ORCHESTRATOR) return clock_wall_ns() / NS_PER_MS;
     return orchestration_of(ctx)->now_ns / NS_PER_MS;
 }

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A history event from JSON: the mirror of event_json.c, with the same description of a
+ * HistoryEvent. The order of the fields is kept, so that what one wrote the other makes the same
+ * bytes of.
+ */
+#include "lib/event_json.h"
+
+#include "wire/json_read.h"
+#include "wire/message.h"
+#include "wire/pb.h"
+
+#include <time.h>
+
+/* One reading. The texts are used up before the next is read, so one buffer does for all. */
+struct reading {
+    struct json_reader *json;
+    struct buffer *out;
+    struct buffer text;
+};
+
+static bool read_message(struct reading *r, const ProtobufCMessageDescriptor *type);
+
+/* "task_scheduled" is "taskScheduled". */
+static bool is_key(struct bytes key, const char *name)
+{
+    size_t n = 0;
+    bool is_next = false;
+
+    for (; *name != '\0'; name++) {
+        if (*name == '_') {
+            is_next = true;
+            continue;
+        }
+        char c = is_next && *name >= 'a' && *name <= 'z' ? (char)(*name - 'a' + 'A') : *name;
+        is_next = false;
+        if (n == key.len || key.ptr[n++] != (uint8_t)c) return false;
+    }
+    return n == key.len;
+}
+
+static const ProtobufCFieldDescriptor *find_field(const ProtobufCMessageDescriptor *type,
+                                                  struct bytes key)
+{
+    for (unsigned n = 0; n < type->n_fields; n++) {
+        if (is_key(key, type->fields[n].name)) return &type->fields[n];
+    }
+    return NULL;
+}
+
+static bool is_type(const ProtobufCMessageDescriptor *type, const char *name)
+{
+    return strcmp(type->name, name) == 0;
+}
+
+/* ---- times ---- */
+
+static bool read_digits(struct reader *r, int n, int *out)
+{
+    int value = 0;
+
+    while (n-- > 0) {
+        uint8_t c = reader_u8(r);
+        if (c < '0' || c > '9') return false;
+        value = value * 10 + (c - '0');
+    }
+    *out = value;
+    return true;
+}
+
+/* "2026-11-15T10:00:00.123456789Z"; the fraction may have fewer digits or be absent. */
+static bool parse_time(struct bytes text, int64_t *seconds, int32_t *nanos)
+{
+    struct reader r = reader_make(text);
+    struct tm parts = {0};
+    int fraction = 0;
+    int year = 0;
+
+    bool is_time = read_digits(&r, 4, &year) && reader_u8(&r) == '-' &&
+                   read_digits(&r, 2, &parts.tm_mon) && reader_u8(&r) == '-' &&
+                   read_digits(&r, 2, &parts.tm_mday) && reader_u8(&r) == 'T' &&
+                   read_digits(&r, 2, &parts.tm_hour) && reader_u8(&r) == ':' &&
+                   read_digits(&r, 2, &parts.tm_min) && reader_u8(&r) == ':' &&
+                   read_digits(&r, 2, &parts.tm_sec);
+    if (!is_time) return false;
+    uint8_t next = reader_u8(&r);
+    if (next == '.') {
+        int unit = 100000000;
+        while ((next = reader_u8(&r)) >= '0' && next <= '9') {
+            fraction += (next - '0') * unit;
+            unit /= 10;
+        }
+    }
+    if (next != 'Z' || !reader_is_done(&r)) return false;
+    parts.tm_year = year - 1900;
+    parts.tm_mon--;
+    *seconds = (int64_t)timegm(&parts);
+    *nanos = fraction;
+    return true;
+}
+
+/* ---- values ---- */
+
+static bool read_text(struct reading *r) { return json_read_string(r->json, &r->text); }
+
+static bool read_nested(struct reading *r, const ProtobufCFieldDescriptor *d)
+{
+    const ProtobufCMessageDescriptor *type = d->descriptor;
+    int64_t seconds = 0;
+    int32_t nanos = 0;
+
+    if (json_peek(r->json) == JSON_NULL) return json_read_null(r->json);
+    if (is_type(type, "google.protobuf.Timestamp")) {
+        if (!read_text(r) || !parse_time(buffer_view(&r->text), &seconds, &nanos)) return false;
+        pb_put_timestamp_parts(r->out, d->id, seconds, nanos);
+        return true;
+    }
+    if (is_type(type, "google.protobuf.StringValue")) {
+        if (!read_text(r)) return false;
+        pb_put_string_value(r->out, d->id, buffer_view(&r->text), true);
+        return true;
+    }
+    struct pb_mark mark = pb_begin(r->out, d->id, 0);
+    bool is_read = read_message(r, type);
+    pb_end(r->out, mark);
+    return is_read;
+}
+
+static bool read_enum(struct reading *r, const ProtobufCFieldDescriptor *d)
+{
+    const ProtobufCEnumDescriptor *type = d->descriptor;
+    int64_t value = 0;
+
+    if (json_peek(r->json) == JSON_NUMBER) {
+        if (!json_read_int64(r->json, &value)) return false;
+    } else {
+        if (!read_text(r)) return false;
+        buffer_u8(&r->text, 0);
+        if (r->text.failed) return false;
+        const ProtobufCEnumValue *known =
+            protobuf_c_enum_descriptor_get_value_by_name(type, (const char *)r->text.ptr);
+        if (known == NULL) return false;
+        value = known->value;
+    }
+    pb_put_int32(r->out, d->id, (int32_t)value);
+    return true;
+}
+
+/* The bits, whatever they mean: so they were written. */
+static bool read_number(struct reading *r, const ProtobufCFieldDescriptor *d)
+{
+    int64_t value = 0;
+
+    if (!json_read_int64(r->json, &value)) return false;
+    if (d->type == PROTOBUF_C_TYPE_DOUBLE || d->type == PROTOBUF_C_TYPE_FIXED64 ||
+        d->type == PROTOBUF_C_TYPE_SFIXED64) {
+        buffer_varint(r->out, (uint64_t)d->id << 3 | PB_I64);
+        buffer_u64(r->out, (uint64_t)value);
+    } else if (d->type == PROTOBUF_C_TYPE_FLOAT || d->type == PROTOBUF_C_TYPE_FIXED32 ||
+               d->type == PROTOBUF_C_TYPE_SFIXED32) {
+        buffer_varint(r->out, (uint64_t)d->id << 3 | PB_I32);
+        buffer_u32(r->out, (uint32_t)value);
+    } else {
+        pb_put_varint(r->out, d->id, (uint64_t)value);
+    }
+    return true;
+}
+
+static bool read_value(struct reading *r, const ProtobufCFieldDescriptor *d)
+{
+    bool flag = false;
+
+    if (d->type == PROTOBUF_C_TYPE_MESSAGE) return read_nested(r, d);
+    if (d->type == PROTOBUF_C_TYPE_ENUM) return read_enum(r, d);
+    if (d->type == PROTOBUF_C_TYPE_BOOL) {
+        if (!json_read_bool(r->json, &flag)) return false;
+        pb_put_varint(r->out, d->id, flag);
+        return true;
+    }
+    if (d->type == PROTOBUF_C_TYPE_STRING || d->type == PROTOBUF_C_TYPE_BYTES) {
+        if (!read_text(r)) return false;
+        pb_put_bytes(r->out, d->id, buffer_view(&r->text));
+        return true;
+    }
+    return read_number(r, d);
+}
+
+static bool read_repeated(struct reading *r, const ProtobufCFieldDescriptor *d)
+{
+    if (json_peek(r->json) != JSON_ARRAY || !json_read_begin(r->json)) return false;
+    while (json_read_item(r->json)) {
+        if (!read_value(r, d)) return false;
+    }
+    return !r->json->failed;
+}
+
+/* The reader bounds the depth. */
+static bool read_message(struct reading *r, const ProtobufCMessageDescriptor *type)
+{
+    if (json_peek(r->json) != JSON_OBJECT || !json_read_begin(r->json)) return false;
+    while (json_read_item(r->json)) {
+        if (!json_read_key(r->json, &r->text)) return false;
+        const ProtobufCFieldDescriptor *d = find_field(type, buffer_view(&r->text));
+        bool is_read = d == NULL                               ? json_skip(r->json)
+                       : d->label == PROTOBUF_C_LABEL_REPEATED ? read_repeated(r, d)
+                                                               : read_value(r, d);
+        if (!is_read) return false;
+    }
+    return !r->json->failed;
+}
+
+enum status event_json_read(struct json_reader *json, struct buffer *out)
+{
+    struct reading r = {.json = json, .out = out};
+    size_t start = out->len;
+
+    buffer_init(&r.text, out->mem);
+    bool is_read = read_message(&r, &history_event__descriptor);
+    bool is_full = r.text.failed || out->failed;
+    buffer_release(&r.text);
+    if (is_full) return E_NOMEM;
+    if (!is_read) return E_INVALID;
+    return message_check(&history_event__descriptor,
+                         bytes_make(out->ptr + start, out->len - start));
+}
