@@ -314,7 +314,7 @@ TEST(a_reloaded_instance_goes_on)
     KIT_TURN(k, "c", act_complete(1, "r"));
     kit_answer(k, kit_must(kit_take_turn(k, "o")), NULL, 0);
     EXPECT(kit_evict(k, "hub/a"));
-    kit_tick_by(k, 1000000);
+    kit_tick_by(k, 1000001);
     EXPECT_TEXT("1 OrchestratorStarted\n2 TimerFired of #1 at 1700001000500\n",
                 kit_fresh(k, kit_must(kit_take_turn(k, "o"))));
     kit_free(k);

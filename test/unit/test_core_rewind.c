@@ -211,7 +211,7 @@ TEST(rewinding_with_a_running_child)
         kit_task_failed(k, kit_must(kit_take_task(k, "t")), "no", false);
         KIT_TURN(k, "parent", act_fail(3, "x"));
         kit_rewind(k, "hub/p", NULL);
-        kit_tick_by(k, 100000);
+        kit_tick_by(k, 100001);
         KIT_TURN(k, "child", act_complete(2, "r"));
         EXPECT_TEXT("1 OrchestratorStarted\n2 SubOrchestrationInstanceCompleted of #1 r\n",
                     kit_fresh(k, kit_must(kit_take_turn(k, "parent"))));
