@@ -261,7 +261,7 @@ struct norn_query {
     }
 /* One instance; info is borrowed during the call. Anything but NORN_OK stops and is answered. */
 typedef norn_status norn_query_fn(void *user, const struct norn_info *info);
-/* The instances that match, newest first. query NULL: all. */
+/* The instances that match, oldest first. query NULL: all. */
 NORN_API norn_status norn_list(norn_client *client, const struct norn_query *query,
                                norn_query_fn *fn, void *user);
 
@@ -375,8 +375,8 @@ NORN_API norn_status norn_when_any(norn_context *ctx, norn_task *const *tasks, s
 /* A timer or wait for an event that is not wanted any more: NORN_E_CANCELLED from now on. Others: NORN_E_UNSUPPORTED. */
 NORN_API norn_status norn_cancel(norn_context *ctx, norn_task *task);
 
-/* Sends an event to an instance, or an operation to an entity. Not waited for. Entities may do this
- * too. */
+/* Sends an event to an instance, or an operation to an entity. Not waited for. An entity may
+ * send to other entities only; to an instance: NORN_E_UNSUPPORTED. */
 NORN_API norn_status norn_send_event(norn_context *ctx, const char *id, const char *event,
                                      struct norn_bytes data);
 /* Locks entities (their ids, NULL at the end), all or none, and waits. One critical section at a time.

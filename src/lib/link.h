@@ -196,7 +196,7 @@ enum status link_control(struct link *link, struct bytes id, enum link_verb verb
                          char *why);
 enum status link_history(struct link *link, struct bytes id, link_events_fn *fn, void *user,
                          char *why);
-/* One page, newest first. query: hub and after are the link's; limit is that of the page. cursor:
+/* One page, oldest first. query: hub and after are the link's; limit is that of the page. cursor:
  * empty for the first page; then where the next one begins, empty again when there is none. */
 enum status link_list(struct link *link, const struct request_query *query, struct buffer *cursor,
                       link_view_fn *fn, void *user, char *why);
