@@ -18,8 +18,7 @@
 
 #define HISTORY_PART_SIZE ((size_t)4 << 20)
 
-/* False: too long. */
-static bool key_make(const struct engine_link *l, struct bytes id, struct link_key *key)
+bool engine_key_make(const struct engine_link *l, struct bytes id, struct link_key *key)
 {
     if (id.len > LIMIT_ID_SIZE) return false;
     memcpy(key->bytes, l->hub, l->hub_len);
@@ -28,11 +27,6 @@ static bool key_make(const struct engine_link *l, struct bytes id, struct link_k
     key->len = l->hub_len + 1 + id.len;
     if (id_is_entity(id)) entity_id_lower(key->bytes + l->hub_len + 1, id.len);
     return true;
-}
-
-static struct bytes key_view(const struct link_key *key)
-{
-    return bytes_make(key->bytes, key->len);
 }
 
 /* A request somebody waits for. A semaphore and no condition: the one who waits is woken once, and
@@ -108,21 +102,19 @@ static void make_id(char *id)
     id[2 * sizeof random] = '\0';
 }
 
-static enum status start(struct link *link, const struct link_start *start, char *id, char *why)
+void engine_start_id(const struct link_start *start, char *made)
 {
-    struct engine_link *l = engine_link_of(link);
-    struct link_key key;
-    char made[LINK_ID_SIZE];
-
     if (start->id.len == 0) {
         make_id(made);
-    } else {
-        memcpy(made, start->id.ptr, start->id.len);
-        made[start->id.len] = '\0';
+        return;
     }
-    if (!key_make(l, bytes_of_text(made), &key)) return E_INVALID;
-    struct asking a = {.request = {.kind = REQUEST_START, .key = key_view(&key)}};
-    a.request.start = (struct input_start){
+    memcpy(made, start->id.ptr, start->id.len);
+    made[start->id.len] = '\0';
+}
+
+struct input_start engine_start_input(const struct link_start *start)
+{
+    return (struct input_start){
         .name = start->name,
         .version = start->version,
         .input = start->input,
@@ -132,6 +124,18 @@ static enum status start(struct link *link, const struct link_start *start, char
         .reuse = start->reuse,
         .reuse_mask = start->reuse == REUSE_IGNORE ? UINT32_MAX : 0,
     };
+}
+
+static enum status start(struct link *link, const struct link_start *start, char *id, char *why)
+{
+    struct engine_link *l = engine_link_of(link);
+    struct link_key key;
+    char made[LINK_ID_SIZE];
+
+    engine_start_id(start, made);
+    if (!engine_key_make(l, bytes_of_text(made), &key)) return E_INVALID;
+    struct asking a = {.request = {.kind = REQUEST_START, .key = engine_key_view(&key)}};
+    a.request.start = engine_start_input(start);
     enum status status = ask(l, &a, why);
     if (status == OK) (void)snprintf(id, LINK_ID_SIZE, "%s", made);
     return status;
@@ -179,10 +183,10 @@ static enum status get(struct link *link, struct bytes id, int64_t wait_ms, link
     struct looking look = {.asking = {.read = read_view}, .fn = fn, .user = user};
     struct asking *a = &look.asking;
 
-    if (!key_make(l, id, &key)) return E_NOT_FOUND;
+    if (!engine_key_make(l, id, &key)) return E_NOT_FOUND;
     if (wait_ms != 0 && id_is_entity(id)) return E_INVALID;
     a->request.kind = wait_ms == 0 ? REQUEST_GET : REQUEST_WAIT;
-    a->request.key = key_view(&key);
+    a->request.key = engine_key_view(&key);
     a->request.wait.until_finished = true;
     look.status = E_UNAVAILABLE;
     if (asking_post(l, a)) {
@@ -204,8 +208,8 @@ static enum status raise_event(struct link *link, struct bytes id, struct bytes 
     struct engine_link *l = engine_link_of(link);
     struct link_key key;
 
-    if (!key_make(l, id, &key)) return E_INVALID;
-    struct asking a = {.request = {.kind = REQUEST_RAISE, .key = key_view(&key)}};
+    if (!engine_key_make(l, id, &key)) return E_INVALID;
+    struct asking a = {.request = {.kind = REQUEST_RAISE, .key = engine_key_view(&key)}};
     if (id_is_entity(id)) {
         a.request.kind = REQUEST_SIGNAL;
         a.request.signal = (struct input_signal){.operation = event, .input = data};
@@ -280,8 +284,8 @@ static enum status control(struct link *link, struct bytes id, enum link_verb ve
     struct engine_link *l = engine_link_of(link);
     struct link_key key;
 
-    if (!key_make(l, id, &key)) return E_NOT_FOUND;
-    struct asking a = {.request = {.kind = kinds[verb], .key = key_view(&key)}};
+    if (!engine_key_make(l, id, &key)) return E_NOT_FOUND;
+    struct asking a = {.request = {.kind = kinds[verb], .key = engine_key_view(&key)}};
     a.request.client.data = data;
     if (verb == LINK_RESUBMIT) return resubmit(link, id, &a, why);
     return ask(l, &a, why);
@@ -312,10 +316,10 @@ static enum status history(struct link *link, struct bytes id, link_events_fn *f
     struct request *request = &part.asking.request;
     enum status status;
 
-    if (!key_make(l, id, &key)) return E_NOT_FOUND;
+    if (!engine_key_make(l, id, &key)) return E_NOT_FOUND;
     memory_init(&part.mem);
     buffer_init(&part.events, &part.mem);
-    request->key = key_view(&key);
+    request->key = engine_key_view(&key);
     request->history.size_max = HISTORY_PART_SIZE;
     do {
         status = ask(l, &part.asking, why);
@@ -391,7 +395,9 @@ static const struct link_ops engine_ops = {
     .name = "engine",
     .close = close_link,
     .start = start,
+    .start_many = engine_start_many,
     .get = get,
+    .wait_many = engine_wait_many,
     .raise = raise_event,
     .control = control,
     .history = history,
