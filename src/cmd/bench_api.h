@@ -29,10 +29,10 @@ struct bench_api {
     norn_worker *worker;
     pthread_t threads[BENCH_CLIENTS_N];
     uint32_t threads_n;
-    uint32_t clients_n; /* so many of them there are to be */
+    uint32_t clients_n;    /* so many of them there are to be */
     pthread_mutex_t mutex; /* of the two below */
     struct histogram latency_us;
-    int64_t hundred_ns[64]; /* when each 100,000th finished */
+    int64_t hundred_ns[64];    /* when each 100,000th finished */
     _Atomic uint32_t shares_n; /* threads that know how many are theirs */
     _Atomic uint64_t started;
     _Atomic uint64_t finished;

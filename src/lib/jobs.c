@@ -113,8 +113,7 @@ static size_t pick_started(struct part *p, struct norn_job *jobs, size_t n)
     return picked_n;
 }
 
-norn_status norn_wait_many(norn_client *client, struct norn_job *jobs, size_t n,
-                           int64_t timeout_ms)
+norn_status norn_wait_many(norn_client *client, struct norn_job *jobs, size_t n, int64_t timeout_ms)
 {
     int64_t began_ns = clock_mono_ns();
     enum status first = OK;
