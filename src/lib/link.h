@@ -66,6 +66,9 @@ struct link_work {
     /* ---- WORK_TASK ---- */
     int32_t task_id;
     uint32_t failures; /* dispatches of this task that failed before */
+    /* The raw TaskScheduled that `input` and `tags` are still to be read from, by who runs the
+     * task; empty: they are there. */
+    struct bytes scheduled;
     struct maybe input;
     struct bytes tags;      /* strings: raw map entries */
     int64_t complete_by_ms; /* 0 = none */
