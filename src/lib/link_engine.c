@@ -3,7 +3,6 @@
  * The engine in this process, for clients: each verb is a request on the stack of its asker, who
  * waits. Nothing is encoded; what an answer borrows is read during done(), on the host's thread.
  */
-#define _GNU_SOURCE /* sem_clockwait */
 #include "lib/link_engine.h"
 
 #include "base/clock.h"
@@ -11,10 +10,7 @@
 #include "core/entity_id.h"
 #include "lib/memory.h"
 
-#include <errno.h>
-#include <stdatomic.h>
 #include <stdio.h>
-#include <time.h>
 
 #define HISTORY_PART_SIZE ((size_t)4 << 20)
 
@@ -29,13 +25,11 @@ bool engine_key_make(const struct engine_link *l, struct bytes id, struct link_k
     return true;
 }
 
-/* A request somebody waits for. A semaphore and no condition: the one who waits is woken once, and
- * does not meet at a mutex who wakes it. */
+/* A request somebody waits for. */
 struct asking {
     struct request request;
     struct engine_asker asker;
     struct engine_bell *bell;
-    _Atomic bool is_answered; /* set before it: what was read is seen by who waited */
     request_done_fn *read; /* on the host's thread, while the answer's bytes are there; or NULL */
 };
 
@@ -44,45 +38,22 @@ static void asking_done(struct request *request)
     struct asking *a = container_of(request, struct asking, request);
 
     if (a->read != NULL) a->read(request);
-    atomic_store(&a->is_answered, true);
     engine_bell_answered(a->bell, &a->asker);
-}
-
-static void asking_wait(struct asking *a)
-{
-    while (sem_wait(&a->asker.answered) != 0) continue; /* a signal came */
-    assert(atomic_load(&a->is_answered));
-}
-
-/* False: the time is over. */
-static bool asking_wait_for(struct asking *a, int64_t wait_ms)
-{
-    int64_t at_ns = clock_mono_ns();
-    int failed;
-
-    at_ns = wait_ms > (INT64_MAX - at_ns) / NS_PER_MS ? INT64_MAX : at_ns + wait_ms * NS_PER_MS;
-    struct timespec at = {.tv_sec = at_ns / NS_PER_S, .tv_nsec = at_ns % NS_PER_S};
-    do {
-        failed = sem_clockwait(&a->asker.answered, CLOCK_MONOTONIC, &at);
-    } while (failed != 0 && errno == EINTR);
-    return failed == 0 && atomic_load(&a->is_answered);
 }
 
 static bool asking_post(struct engine_link *l, struct asking *a)
 {
-    (void)sem_init(&a->asker.answered, 0, 0);
-    list_node_init(&a->asker.node);
+    engine_asker_init(&a->asker);
     a->bell = l->bell;
     a->request.done = asking_done;
     a->request.status = E_UNAVAILABLE;
-    atomic_store(&a->is_answered, false);
     return engine_post(l->engine, &a->request);
 }
 
 static enum status ask(struct engine_link *l, struct asking *a, char *why)
 {
-    if (asking_post(l, a)) asking_wait(a);
-    (void)sem_destroy(&a->asker.answered);
+    if (asking_post(l, a)) engine_asker_wait(&a->asker);
+    engine_asker_release(&a->asker);
     if (a->request.status != OK) (void)snprintf(why, LINK_WHY_SIZE, "%s", a->request.text);
     return a->request.status;
 }
@@ -170,9 +141,9 @@ static void cancel(struct engine_link *l, struct asking *a)
         char why[LINK_WHY_SIZE];
         own.request.cancelled = &a->request;
         if (ask(l, &own, why) != E_UNAVAILABLE) break;
-        if (asking_wait_for(a, 10)) return; /* the engine's queue was full */
+        if (engine_asker_wait_for(&a->asker, 10)) return; /* the engine's queue was full */
     }
-    asking_wait(a);
+    engine_asker_wait(&a->asker);
 }
 
 static enum status get(struct link *link, struct bytes id, int64_t wait_ms, link_view_fn *fn,
@@ -191,12 +162,12 @@ static enum status get(struct link *link, struct bytes id, int64_t wait_ms, link
     look.status = E_UNAVAILABLE;
     if (asking_post(l, a)) {
         if (wait_ms <= 0)
-            asking_wait(a);
-        else if (!asking_wait_for(a, wait_ms))
+            engine_asker_wait(&a->asker);
+        else if (!engine_asker_wait_for(&a->asker, wait_ms))
             cancel(l, a);
         if (look.status != OK) (void)snprintf(why, LINK_WHY_SIZE, "%s", a->request.text);
     }
-    (void)sem_destroy(&a->asker.answered);
+    engine_asker_release(&a->asker);
     return look.status;
 }
 

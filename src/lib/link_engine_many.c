@@ -3,14 +3,12 @@
  * Many starts or waits of one client at once: all requests are posted, the engine is woken once,
  * and whoever answers the last of them wakes the client.
  */
-#define _GNU_SOURCE /* sem_clockwait */
 #include "lib/link_engine.h"
 
 #include "base/clock.h"
 #include "core/entity_id.h"
 #include "lib/memory.h"
 
-#include <errno.h>
 #include <stdatomic.h>
 #include <time.h>
 
@@ -38,15 +36,14 @@ static bool crowd_init(struct crowd *c, struct engine_link *link, size_t n)
     *c = (struct crowd){.link = link, .n = n};
     memory_init(&c->mem);
     c->ones = mem_take(&c->mem, n * sizeof *c->ones);
-    (void)sem_init(&c->asker.answered, 0, 0);
-    list_node_init(&c->asker.node);
+    engine_asker_init(&c->asker);
     atomic_store(&c->left_n, 1);
     return c->ones != NULL;
 }
 
 static void crowd_release(struct crowd *c)
 {
-    (void)sem_destroy(&c->asker.answered);
+    engine_asker_release(&c->asker);
     mem_give(&c->mem, c->ones, c->n * sizeof *c->ones);
     mem_release(&c->mem);
 }
@@ -96,11 +93,6 @@ static bool crowd_posted(struct crowd *c)
     return atomic_fetch_sub(&c->left_n, 1) == 1;
 }
 
-static void crowd_wait(struct crowd *c)
-{
-    while (sem_wait(&c->asker.answered) != 0) continue; /* a signal came */
-}
-
 static void fail_all(struct link_job *jobs, size_t n, enum status status)
 {
     for (size_t i = 0; i < n; i++) {
@@ -128,21 +120,8 @@ void engine_start_many(struct link *link, struct link_job *jobs, size_t n)
         c.ones[i].request.start = engine_start_input(&jobs[i].start);
         one_post(&c, &c.ones[i]);
     }
-    if (!crowd_posted(&c)) crowd_wait(&c);
+    if (!crowd_posted(&c)) engine_asker_wait(&c.asker);
     crowd_release(&c);
-}
-
-static bool crowd_wait_for(struct crowd *c, int64_t wait_ms)
-{
-    int64_t at_ns = clock_mono_ns();
-    int failed;
-
-    at_ns = wait_ms > (INT64_MAX - at_ns) / NS_PER_MS ? INT64_MAX : at_ns + wait_ms * NS_PER_MS;
-    struct timespec at = {.tv_sec = at_ns / NS_PER_S, .tv_nsec = at_ns % NS_PER_S};
-    do {
-        failed = sem_clockwait(&c->asker.answered, CLOCK_MONOTONIC, &at);
-    } while (failed != 0 && errno == EINTR);
-    return failed == 0;
 }
 
 /* Those that still wait are answered E_TIMEOUT. */
@@ -159,7 +138,7 @@ static void crowd_cancel(struct crowd *c)
             (void)nanosleep(&pause, NULL); /* the engine's queue is full */
         }
     }
-    crowd_wait(c);
+    engine_asker_wait(&c->asker);
 }
 
 void engine_wait_many(struct link *link, struct link_job *jobs, size_t n, int64_t wait_ms)
@@ -184,8 +163,8 @@ void engine_wait_many(struct link *link, struct link_job *jobs, size_t n, int64_
     }
     if (!crowd_posted(&c)) {
         if (wait_ms < 0)
-            crowd_wait(&c);
-        else if (!crowd_wait_for(&c, wait_ms))
+            engine_asker_wait(&c.asker);
+        else if (!engine_asker_wait_for(&c.asker, wait_ms))
             crowd_cancel(&c);
     }
     crowd_release(&c);
