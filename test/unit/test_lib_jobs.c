@@ -48,20 +48,47 @@ static struct norn_job job_of(const char *name, const char *input, struct lent *
     return job;
 }
 
+static norn_status keep_event(void *user, struct norn_bytes event)
+{
+    char *text = user;
+    size_t len = strlen(text);
+    snprintf(text + len, 4000 - len, "%.*s\n", (int)event.len, (const char *)event.ptr);
+    return NORN_OK;
+}
+
+/* Those with n % 3 == 1 have a tag, "tag-n". */
+static void expect_tags(struct world *w, const struct norn_job *job, int n)
+{
+    char text[4000] = "", tag[24];
+    EXPECT_NORN(NORN_OK, norn_history(w->client, job->id, keep_event, text));
+    snprintf(tag, sizeof tag, "\"tag-%d\"", n);
+    EXPECT((strstr(text, tag) != NULL) == (n % 3 == 1));
+    const char *found = strstr(text, "\"tag-");
+    if (n % 3 == 1)
+        EXPECT(found != NULL && strstr(found + 1, "\"tag-") == NULL);
+    else
+        EXPECT(found == NULL);
+}
+
 /* Every job gets its own input, id and tags, whichever part of the call it is in. */
 TEST(many_jobs_are_started_and_end)
 {
     static struct norn_job jobs[MANY];
     static struct lent lent[MANY];
     static char inputs[MANY][16];
-    const char *tags[] = {"a", "1", NULL};
+    static char values[MANY][16];
+    static const char *tags[MANY][3];
     struct world w;
     begin(&w);
     for (int n = 0; n < MANY; n++) {
         snprintf(inputs[n], sizeof inputs[n], "\"%d\"", n);
         snprintf(lent[n].id, sizeof lent[n].id, "j-%d", n);
         jobs[n] = job_of("echo", inputs[n], n % 3 == 0 ? NULL : &lent[n]);
-        if (n % 3 == 1) lent[n].options.tags = tags;
+        if (n % 3 != 1) continue;
+        snprintf(values[n], sizeof values[n], "tag-%d", n);
+        tags[n][0] = "number";
+        tags[n][1] = values[n];
+        lent[n].options.tags = tags[n];
     }
     EXPECT_NORN(NORN_OK, norn_start_many(w.client, jobs, MANY));
     EXPECT_NORN(NORN_OK, norn_wait_many(w.client, jobs, MANY, WAIT_MS));
@@ -73,6 +100,7 @@ TEST(many_jobs_are_started_and_end)
         EXPECT_EQ(NORN_COMPLETED, info->state);
         EXPECT_TEXT(inputs[n], (const char *)info->output.ptr);
         norn_info_free(info);
+        if (n < 6 || n > MANY - 6) expect_tags(&w, &jobs[n], n);
     }
     world_close(&w);
 }
@@ -97,7 +125,7 @@ TEST(a_job_that_fails_fails_alone)
     EXPECT_NORN(NORN_E_INVALID, jobs[3].status);
 
     /* those that were not started are not waited for: "taken" has not ended */
-    EXPECT_NORN(NORN_OK, norn_wait_many(w.client, jobs, 4, -1));
+    EXPECT_NORN(NORN_OK, norn_wait_many(w.client, jobs, 4, WAIT_MS));
     EXPECT_NORN(NORN_E_EXISTS, jobs[0].status);
     EXPECT_NORN(NORN_OK, jobs[2].status);
     world_expect_output(&w, "late", "2");
