@@ -5,6 +5,7 @@
 #include "lib/link.h"
 
 #include "base/clock.h"
+#include "core/state.h"
 #include "lib/memory.h"
 
 #define WORK_ARENA_SIZE 512
@@ -50,6 +51,12 @@ void link_start_each(struct link *link, struct link_job *jobs, size_t n)
     }
 }
 
+static enum status check_ended(void *user, const struct instance_view *view)
+{
+    (void)user;
+    return status_is_end(view->status) ? OK : E_TIMEOUT;
+}
+
 void link_wait_each(struct link *link, struct link_job *jobs, size_t n, int64_t wait_ms)
 {
     int64_t end_ms = clock_mono_ns() / NS_PER_MS + wait_ms;
@@ -57,9 +64,10 @@ void link_wait_each(struct link *link, struct link_job *jobs, size_t n, int64_t 
 
     for (size_t i = 0; i < n; i++) {
         if (jobs[i].status != OK) continue;
+        /* one that used up the time takes nothing from those after it: they are looked at */
         int64_t left_ms = wait_ms < 0 ? -1 : end_ms - clock_mono_ns() / NS_PER_MS;
-        if (wait_ms >= 0 && left_ms < 1) left_ms = 1; /* 0 would not ask whether it has ended */
-        jobs[i].status = link_get(link, bytes_of_text(jobs[i].id), left_ms, NULL, NULL, why);
+        if (wait_ms >= 0 && left_ms < 0) left_ms = 0;
+        jobs[i].status = link_get(link, bytes_of_text(jobs[i].id), left_ms, check_ended, NULL, why);
     }
 }
 
