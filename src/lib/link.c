@@ -5,7 +5,6 @@
 #include "lib/link.h"
 
 #include "base/clock.h"
-#include "core/state.h"
 #include "lib/memory.h"
 
 #define WORK_ARENA_SIZE 512
@@ -54,7 +53,7 @@ void link_start_each(struct link *link, struct link_job *jobs, size_t n)
 static enum status check_ended(void *user, const struct instance_view *view)
 {
     (void)user;
-    return status_is_end(view->status) ? OK : E_TIMEOUT;
+    return view->is_terminal ? OK : E_TIMEOUT;
 }
 
 void link_wait_each(struct link *link, struct link_job *jobs, size_t n, int64_t wait_ms)
