@@ -221,6 +221,22 @@ NORN_API norn_status norn_get(norn_client *client, const char *id, struct norn_i
 /* Waits until it has ended. NORN_E_TIMEOUT after timeout_ms (< 0: none), NORN_E_NOT_FOUND. info may be NULL. */
 NORN_API norn_status norn_wait(norn_client *client, const char *id, int64_t timeout_ms,
                                struct norn_info **info);
+
+/* One of many that are started, and then waited for, together. */
+struct norn_job {
+    const char *name;
+    struct norn_bytes input;
+    const struct norn_start_options *options; /* NULL: the defaults */
+    char id[NORN_ID_SIZE];                    /* norn_start_many() fills it in */
+    norn_status status;                       /* what the last call answers for this one */
+};
+/* norn_start() for each of n jobs, but the caller waits once for all: with an embedded engine much cheaper than one by
+ * one. Those that can be started are, whatever happens to the others; answers the first status that is not NORN_OK. */
+NORN_API norn_status norn_start_many(norn_client *client, struct norn_job *jobs, size_t n);
+/* Waits until all jobs whose status is NORN_OK have ended; the others are passed over. NORN_E_TIMEOUT after timeout_ms
+ * (< 0: none) becomes the status of those that have not. Answers the first status that is not NORN_OK of these. */
+NORN_API norn_status norn_wait_many(norn_client *client, struct norn_job *jobs, size_t n,
+                                    int64_t timeout_ms);
 /* Frees it and everything in it. NULL is fine. */
 NORN_API void norn_info_free(struct norn_info *info);
 

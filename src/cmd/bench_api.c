@@ -36,48 +36,83 @@ static void note_finished(struct bench_api *b, int64_t took_ns)
     int64_t now_ns = clock_mono_ns();
     uint64_t n = atomic_fetch_add(&b->finished, 1) + 1;
 
-    (void)pthread_mutex_lock(&b->mutex);
     histogram_add(&b->latency_us, (uint64_t)took_ns / 1000);
     if (n % 100000 == 0 && n / 100000 <= 64) b->hundred_ns[n / 100000 - 1] = now_ns;
+}
+
+static void note_batch(struct bench_api *b, const struct norn_job *jobs, uint32_t n,
+                       int64_t took_ns)
+{
+    (void)pthread_mutex_lock(&b->mutex);
+    for (uint32_t i = 0; i < n; i++) {
+        if (jobs[i].status == NORN_OK)
+            note_finished(b, took_ns);
+        else
+            atomic_fetch_add(&b->failed, 1);
+    }
     (void)pthread_mutex_unlock(&b->mutex);
+}
+
+/* What a job borrows. */
+struct lent {
+    struct norn_start_options options;
+    char id[32];
+};
+
+/* How many there are to start, n at most. */
+static uint32_t prepare(struct bench_api *b, struct norn_job *jobs, struct lent *own, uint32_t n)
+{
+    uint64_t number = atomic_fetch_add(&b->started, n);
+
+    for (uint32_t i = 0; i < n; i++, number++) {
+        if (number >= b->count) return i;
+        (void)snprintf(own[i].id, sizeof own[i].id, "b-%llu", (unsigned long long)number);
+        own[i].options = (struct norn_start_options)NORN_START_OPTIONS;
+        own[i].options.id = own[i].id;
+        jobs[i].name = "bench";
+        jobs[i].input = b->payload;
+        jobs[i].options = &own[i].options;
+    }
+    return n;
+}
+
+static void run_batches(struct bench_api *b, struct norn_job *jobs, struct lent *own, uint32_t n)
+{
+    uint32_t begun_n;
+
+    while (!atomic_load(&b->is_stopping) && (begun_n = prepare(b, jobs, own, n)) > 0) {
+        int64_t began_ns = clock_mono_ns();
+        (void)norn_start_many(b->client, jobs, begun_n);
+        (void)norn_wait_many(b->client, jobs, begun_n, -1);
+        note_batch(b, jobs, begun_n, clock_mono_ns() - began_ns);
+    }
 }
 
 static void *run_client(void *user)
 {
     struct bench_api *b = user;
-    struct norn_start_options options = NORN_START_OPTIONS;
-    char id[32];
+    uint32_t index = atomic_fetch_add(&b->shares_n, 1);
+    uint32_t n = b->in_flight / b->clients_n + (index < b->in_flight % b->clients_n);
+    struct mem mem;
 
-    options.id = id;
-    while (!atomic_load(&b->is_stopping)) {
-        uint64_t number = atomic_fetch_add(&b->started, 1);
-        if (number >= b->count) break;
-        int64_t began_ns = clock_mono_ns();
-        (void)snprintf(id, sizeof id, "b-%llu", (unsigned long long)number);
-        norn_status status = norn_start(b->client, "bench", b->payload, &options, NULL);
-        if (status == NORN_OK) status = norn_wait(b->client, id, -1, NULL);
-        if (status == NORN_OK)
-            note_finished(b, clock_mono_ns() - began_ns);
-        else
-            atomic_fetch_add(&b->failed, 1);
-    }
+    mem_init(&mem, SIZE_MAX);
+    struct norn_job *jobs = mem_take_zero(&mem, n * sizeof *jobs);
+    struct lent *own = mem_take_zero(&mem, n * sizeof *own);
+    if (jobs != NULL && own != NULL) run_batches(b, jobs, own, n);
+    mem_give(&mem, jobs, n * sizeof *jobs);
+    mem_give(&mem, own, n * sizeof *own);
+    mem_release(&mem);
     return NULL;
 }
 
 static bool start_threads(struct bench_api *b)
 {
-    pthread_attr_t attributes;
-
-    b->threads = mem_take(&b->mem, b->in_flight * sizeof *b->threads);
-    if (b->threads == NULL) return false;
-    (void)pthread_attr_init(&attributes);
-    (void)pthread_attr_setstacksize(&attributes, (size_t)64 << 10);
-    while (b->threads_n < b->in_flight &&
-           pthread_create(&b->threads[b->threads_n], &attributes, run_client, b) == 0) {
+    b->clients_n = b->in_flight < BENCH_CLIENTS_N ? b->in_flight : BENCH_CLIENTS_N;
+    while (b->threads_n < b->clients_n &&
+           pthread_create(&b->threads[b->threads_n], NULL, run_client, b) == 0) {
         b->threads_n++;
     }
-    (void)pthread_attr_destroy(&attributes);
-    return b->threads_n == b->in_flight;
+    return b->threads_n == b->clients_n;
 }
 
 static norn_status open_all(struct bench_api *b, norn_engine *engine)
@@ -98,7 +133,6 @@ static norn_status open_all(struct bench_api *b, norn_engine *engine)
 
 bool bench_api_open(struct bench_api *b, norn_engine *engine)
 {
-    mem_init(&b->mem, SIZE_MAX);
     histogram_init(&b->latency_us);
     (void)pthread_mutex_init(&b->mutex, NULL);
     norn_status status = open_all(b, engine);
@@ -121,7 +155,5 @@ void bench_api_close(struct bench_api *b)
 {
     norn_worker_close(b->worker);
     norn_client_close(b->client);
-    mem_give(&b->mem, b->threads, b->in_flight * sizeof *b->threads);
-    mem_release(&b->mem);
     (void)pthread_mutex_destroy(&b->mutex);
 }

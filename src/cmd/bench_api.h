@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The load of `norn bench engine`: orchestrations of no-op steps as a user of the library writes
- * them, each started and waited for by a thread of its own.
+ * them. A few threads start them in batches, and wait for a batch before they start the next: the
+ * time of each is until its batch was seen to have ended.
  */
 #ifndef CMD_BENCH_API_H
 #define CMD_BENCH_API_H
@@ -14,7 +15,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define BENCH_CLIENTS_MAX 16384u
+#define BENCH_IN_FLIGHT_MAX 65536u
+#define BENCH_CLIENTS_N 16u
 
 struct bench_api {
     /* set by the caller */
@@ -25,12 +27,13 @@ struct bench_api {
     /* the rest is its own */
     norn_client *client;
     norn_worker *worker;
-    struct mem mem;
-    pthread_t *threads;
+    pthread_t threads[BENCH_CLIENTS_N];
     uint32_t threads_n;
+    uint32_t clients_n;    /* so many of them there are to be */
     pthread_mutex_t mutex; /* of the two below */
     struct histogram latency_us;
-    int64_t hundred_ns[64]; /* when each 100,000th finished */
+    int64_t hundred_ns[64];    /* when each 100,000th finished */
+    _Atomic uint32_t shares_n; /* threads that know how many are theirs */
     _Atomic uint64_t started;
     _Atomic uint64_t finished;
     _Atomic uint64_t failed;

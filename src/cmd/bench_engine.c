@@ -74,6 +74,7 @@ static void report(const struct settings *s, const struct bench_api *load, const
     json_text(&j, "engine");
     put_count(&j, "steps", s->steps);
     put_count(&j, "in_flight", s->in_flight);
+    put_count(&j, "client_threads", load->clients_n);
     put_count(&j, "payload_bytes", s->payload);
     put_number(&j, "seconds", seconds);
     put_count(&j, "orchestrations", f->finished);
@@ -158,11 +159,11 @@ int bench_engine_run(const struct command *command, int argc, char **argv)
          .most = 10000},
         {.name = "in-flight",
          .value = "N",
-         .help = "orchestrations at once, each with a thread that waits for it",
+         .help = "orchestrations at once, in batches of 16 threads",
          .text = "1000",
          .number = &s.in_flight,
          .least = 1,
-         .most = BENCH_CLIENTS_MAX},
+         .most = BENCH_IN_FLIGHT_MAX},
         {.name = "payload",
          .value = "BYTES",
          .help = "input and result of each step",

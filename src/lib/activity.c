@@ -88,6 +88,18 @@ static bool put_failure(struct norn_context *ctx, norn_status status, struct lin
     return is_put;
 }
 
+/* Here and not where it was delivered: that is the engine's thread, and others wait for it. */
+static bool read_scheduled(struct link_work *work)
+{
+    struct event_scheduled scheduled;
+
+    if (work->scheduled.len == 0) return true;
+    if (event_scheduled_decode(work->scheduled, &work->arena, &scheduled) != OK) return false;
+    work->input = scheduled.input;
+    work->tags = scheduled.tags;
+    return true;
+}
+
 bool activity_run(const struct function *f, struct link_work *work,
                   const struct journal_lines *lines)
 {
@@ -95,7 +107,7 @@ bool activity_run(const struct function *f, struct link_work *work,
     struct norn_bytes output = NORN_NONE;
     struct maybe input;
 
-    if (!begin(&run, f, work, lines)) return false;
+    if (!read_scheduled(work) || !begin(&run, f, work, lines)) return false;
     if (!context_copy(&run.context, work->input, &input)) return false;
     norn_status status = f->activity(&run.context, bytes_for_user(input), &output, f->user);
     if (status != NORN_OK) return put_failure(&run.context, status, work);

@@ -20,7 +20,7 @@
 static _Thread_local char last_text[ENGINE_DAMAGE_SIZE];
 static _Thread_local const struct norn_client *last_client;
 
-static norn_status answer(const struct norn_client *client, enum status status, const char *why)
+norn_status client_answer(const struct norn_client *client, enum status status, const char *why)
 {
     last_client = client;
     last_text[0] = '\0';
@@ -59,12 +59,12 @@ norn_status norn_engine_open(const struct norn_engine_options *options, norn_eng
     if (why != NULL) *why = last_text;
     if (options == NULL || engine == NULL || options->directory == NULL) return NORN_E_INVALID;
     struct norn_engine *e = memory_new(sizeof *e, offsetof(struct norn_engine, mem));
-    if (e == NULL) return answer(NULL, E_NOMEM, NULL);
+    if (e == NULL) return client_answer(NULL, E_NOMEM, NULL);
     read_engine_options(options, &own);
     enum status status = engine_bell_init(&e->bell);
     if (status != OK) {
         memory_free(e, sizeof *e, offsetof(struct norn_engine, mem));
-        return answer(NULL, status, NULL);
+        return client_answer(NULL, status, NULL);
     }
     own.host.told = engine_bell_ring;
     own.host.told_user = &e->bell;
@@ -141,37 +141,41 @@ static enum reuse reuse_of(enum norn_reuse reuse)
     return REUSE_DEFAULT;
 }
 
-norn_status norn_start(norn_client *client, const char *name, struct norn_bytes input,
-                       const struct norn_start_options *given, char *id)
+enum status client_read_start(const struct norn_start_options *given, struct buffer *tags,
+                              struct buffer *entry, struct link_start *start)
 {
     struct norn_start_options options = NORN_START_OPTIONS;
+
+    if (given != NULL) {
+        memcpy(&options, given, given->size < sizeof options ? given->size : sizeof options);
+    }
+    start->id = options.id != NULL ? bytes_of_text(options.id) : BYTES_NONE;
+    start->start_at_ms = options.start_at_ms;
+    start->reuse = reuse_of(options.reuse);
+    if (options.version != NULL) start->version = maybe_some(bytes_of_text(options.version));
+    return put_tags(tags, entry, options.tags);
+}
+
+norn_status norn_start(norn_client *client, const char *name, struct norn_bytes input,
+                       const struct norn_start_options *options, char *id)
+{
     char why[LINK_WHY_SIZE];
     struct mem mem;
     struct buffer tags, entry;
 
     if (client == NULL || name == NULL) return NORN_E_INVALID;
-    if (given != NULL) {
-        memcpy(&options, given, given->size < sizeof options ? given->size : sizeof options);
-    }
     memory_init(&mem);
     buffer_init(&tags, &mem);
     buffer_init(&entry, &mem);
     why[0] = '\0';
-    enum status status = put_tags(&tags, &entry, options.tags);
-    struct link_start start = {
-        .name = bytes_of_text(name),
-        .input = maybe_of(input),
-        .id = options.id != NULL ? bytes_of_text(options.id) : BYTES_NONE,
-        .start_at_ms = options.start_at_ms,
-        .reuse = reuse_of(options.reuse),
-        .tags = buffer_view(&tags),
-    };
-    if (options.version != NULL) start.version = maybe_some(bytes_of_text(options.version));
+    struct link_start start = {.name = bytes_of_text(name), .input = maybe_of(input)};
+    enum status status = client_read_start(options, &tags, &entry, &start);
+    start.tags = buffer_view(&tags);
     if (status == OK) status = link_start(client->link, &start, id, why);
     buffer_release(&tags);
     buffer_release(&entry);
     mem_release(&mem);
-    return answer(client, status, why);
+    return client_answer(client, status, why);
 }
 
 static enum status keep_view(void *user, const struct instance_view *view)
@@ -192,7 +196,7 @@ static norn_status get(norn_client *client, const char *id, int64_t wait_ms,
     enum status status = link_get(client->link, bytes_of_text(id), wait_ms,
                                   info != NULL ? keep_view : NULL, &made, why);
     if (status == OK && info != NULL) *info = made;
-    return answer(client, status, why);
+    return client_answer(client, status, why);
 }
 
 norn_status norn_get(norn_client *client, const char *id, struct norn_info **info)
@@ -215,7 +219,7 @@ norn_status norn_raise(norn_client *client, const char *id, const char *event,
     if (client == NULL || id == NULL || event == NULL) return NORN_E_INVALID;
     enum status status =
         link_raise(client->link, bytes_of_text(id), bytes_of_text(event), maybe_of(data), why);
-    return answer(client, status, why);
+    return client_answer(client, status, why);
 }
 
 norn_status norn_control(norn_client *client, const char *id, enum norn_verb verb,
@@ -233,7 +237,7 @@ norn_status norn_control(norn_client *client, const char *id, enum norn_verb ver
     if ((size_t)verb >= sizeof verbs / sizeof *verbs) return NORN_E_INVALID;
     enum status status =
         link_control(client->link, bytes_of_text(id), verbs[verb], maybe_of(data), why);
-    return answer(client, status, why);
+    return client_answer(client, status, why);
 }
 
 /* ---- history ---- */
@@ -274,10 +278,10 @@ norn_status norn_history(norn_client *client, const char *id, norn_history_fn *f
     buffer_release(&h.json);
     mem_release(&h.mem);
     if (h.stopped != NORN_OK) {
-        (void)answer(client, OK, NULL);
+        (void)client_answer(client, OK, NULL);
         return h.stopped;
     }
-    return answer(client, status, why);
+    return client_answer(client, status, why);
 }
 
 /* ---- lists ---- */
@@ -346,6 +350,6 @@ norn_status norn_list(norn_client *client, const struct norn_query *given, norn_
     } while (status == OK && shown == NORN_OK && left > 0 && cursor.len > 0);
     buffer_release(&cursor);
     mem_release(&mem);
-    norn_status answered = answer(client, status, why);
+    norn_status answered = client_answer(client, status, why);
     return status == OK ? shown : answered;
 }

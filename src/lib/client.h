@@ -20,6 +20,14 @@ struct norn_client {
     struct link *link;
 };
 
+/* What a verb answers: the status for the user; its sentence (why, or that of the status) stays
+ * with the thread, for norn_client_error(). */
+norn_status client_answer(const struct norn_client *client, enum status status, const char *why);
+/* Options (NULL: the defaults) as the link takes them, all but the name and input. tags: raw map
+ * entries are added there and not yet pointed to; entry: scratch. E_NOMEM, E_INVALID. */
+enum status client_read_start(const struct norn_start_options *given, struct buffer *tags,
+                              struct buffer *entry, struct link_start *start);
+
 /* A copy of the view, to be freed with norn_info_free(); NULL without memory. */
 struct norn_info *info_new(const struct instance_view *view);
 /* Infos in a list; the node of each. */

@@ -2,13 +2,47 @@
  *
  * The bell of an engine: see struct engine_bell in link.h.
  */
-#define _GNU_SOURCE /* pthread_setname_np */
+#define _GNU_SOURCE /* pthread_setname_np, sem_clockwait */
 #include "lib/link_engine.h"
 
+#include "base/clock.h"
+
+#include <errno.h>
 #include <stdatomic.h>
+#include <time.h>
 
 /* So few are woken on the spot: to wake the bell's thread would cost as much. */
 #define ON_THE_SPOT_N 2
+
+void engine_asker_init(struct engine_asker *asker)
+{
+    (void)sem_init(&asker->answered, 0, 0);
+    list_node_init(&asker->node);
+    atomic_store(&asker->is_woken, false);
+}
+
+void engine_asker_release(struct engine_asker *asker) { (void)sem_destroy(&asker->answered); }
+
+void engine_asker_wait(struct engine_asker *asker)
+{
+    while (sem_wait(&asker->answered) != 0) continue; /* a signal came */
+    assert(atomic_load(&asker->is_woken));
+}
+
+bool engine_asker_wait_for(struct engine_asker *asker, int64_t wait_ms)
+{
+    int64_t at_ns = clock_mono_ns();
+    int failed;
+
+    at_ns = wait_ms > (INT64_MAX - at_ns) / NS_PER_MS ? INT64_MAX : at_ns + wait_ms * NS_PER_MS;
+    struct timespec at = {.tv_sec = at_ns / NS_PER_S, .tv_nsec = at_ns % NS_PER_S};
+    do {
+        failed = sem_clockwait(&asker->answered, CLOCK_MONOTONIC, &at);
+    } while (failed != 0 && errno == EINTR);
+    if (failed != 0) return false;
+    assert(atomic_load(&asker->is_woken));
+    return true;
+}
 
 static void wake_answered(struct engine_bell *bell, int64_t timeout_ns)
 {
@@ -18,8 +52,9 @@ static void wake_answered(struct engine_bell *bell, int64_t timeout_ns)
     list_init(&answered);
     (void)queue_take_all(&bell->answered, &answered, timeout_ns);
     while ((node = list_pop_front(&answered)) != NULL) {
-        /* gone as soon as it is woken */
-        (void)sem_post(&container_of(node, struct engine_asker, node)->answered);
+        struct engine_asker *asker = container_of(node, struct engine_asker, node);
+        atomic_store(&asker->is_woken, true);
+        (void)sem_post(&asker->answered); /* and it is gone */
     }
 }
 

@@ -4,6 +4,7 @@
  */
 #include "lib/link.h"
 
+#include "base/clock.h"
 #include "lib/memory.h"
 
 #define WORK_ARENA_SIZE 512
@@ -17,6 +18,56 @@ enum status link_start(struct link *link, const struct link_start *start, char *
     why[0] = '\0';
     if (!is_text(start->name) || start->id.len >= LINK_ID_SIZE) return E_INVALID;
     return link->ops->start(link, start, id != NULL ? id : own, why);
+}
+
+void link_start_many(struct link *link, struct link_job *jobs, size_t n)
+{
+    assert(n <= LINK_JOBS_MAX);
+    for (size_t i = 0; i < n; i++) {
+        const struct link_start *start = &jobs[i].start;
+        if (jobs[i].status != OK) continue;
+        if (!is_text(start->name) || start->id.len >= LINK_ID_SIZE) jobs[i].status = E_INVALID;
+    }
+    link->ops->start_many(link, jobs, n);
+}
+
+void link_wait_many(struct link *link, struct link_job *jobs, size_t n, int64_t wait_ms)
+{
+    assert(n <= LINK_JOBS_MAX);
+    for (size_t i = 0; i < n; i++) {
+        if (jobs[i].status == OK && !is_text(bytes_of_text(jobs[i].id))) jobs[i].status = E_INVALID;
+    }
+    link->ops->wait_many(link, jobs, n, wait_ms);
+}
+
+void link_start_each(struct link *link, struct link_job *jobs, size_t n)
+{
+    char why[LINK_WHY_SIZE];
+
+    for (size_t i = 0; i < n; i++) {
+        if (jobs[i].status != OK) continue;
+        jobs[i].status = link_start(link, &jobs[i].start, jobs[i].id, why);
+    }
+}
+
+static enum status check_ended(void *user, const struct instance_view *view)
+{
+    (void)user;
+    return view->is_terminal ? OK : E_TIMEOUT;
+}
+
+void link_wait_each(struct link *link, struct link_job *jobs, size_t n, int64_t wait_ms)
+{
+    int64_t end_ms = clock_mono_ns() / NS_PER_MS + wait_ms;
+    char why[LINK_WHY_SIZE];
+
+    for (size_t i = 0; i < n; i++) {
+        if (jobs[i].status != OK) continue;
+        /* one that used up the time takes nothing from those after it: they are looked at */
+        int64_t left_ms = wait_ms < 0 ? -1 : end_ms - clock_mono_ns() / NS_PER_MS;
+        if (wait_ms >= 0 && left_ms < 0) left_ms = 0;
+        jobs[i].status = link_get(link, bytes_of_text(jobs[i].id), left_ms, check_ended, NULL, why);
+    }
 }
 
 enum status link_get(struct link *link, struct bytes id, int64_t wait_ms, link_view_fn *fn,

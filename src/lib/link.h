@@ -26,6 +26,7 @@
 #include <pthread.h>
 
 #define LINK_ID_SIZE 257
+#define LINK_JOBS_MAX 256u
 #define LINK_WHY_SIZE 200
 
 struct link;
@@ -68,6 +69,9 @@ struct link_work {
     /* ---- WORK_TASK ---- */
     int32_t task_id;
     uint32_t failures; /* dispatches of this task that failed before */
+    /* The raw TaskScheduled that `input` and `tags` are still to be read from, by who runs the
+     * task; empty: they are there. */
+    struct bytes scheduled;
     struct maybe input;
     struct bytes tags;      /* strings: raw map entries */
     int64_t complete_by_ms; /* 0 = none */
@@ -120,6 +124,13 @@ struct link_start {
     struct bytes tags;   /* strings: raw map entries */
 };
 
+/* One of many that are started, and then waited for, together. */
+struct link_job {
+    struct link_start start; /* link_start_many() */
+    char *id;                /* LINK_ID_SIZE: link_start_many() fills it in */
+    enum status status;      /* of the last call */
+};
+
 enum link_verb {
     LINK_TERMINATE,
     LINK_SUSPEND,
@@ -145,8 +156,10 @@ struct link_ops {
     void (*close)(struct link *link);
 
     enum status (*start)(struct link *link, const struct link_start *start, char *id, char *why);
+    void (*start_many)(struct link *link, struct link_job *jobs, size_t n);
     enum status (*get)(struct link *link, struct bytes id, int64_t wait_ms, link_view_fn *fn,
                        void *user, char *why);
+    void (*wait_many)(struct link *link, struct link_job *jobs, size_t n, int64_t wait_ms);
     enum status (*raise)(struct link *link, struct bytes id, struct bytes event, struct maybe data,
                          char *why);
     enum status (*control)(struct link *link, struct bytes id, enum link_verb verb,
@@ -184,6 +197,12 @@ struct link_port {
 
 /* Durable when OK. id (LINK_ID_SIZE): may be NULL. E_EXISTS, E_INVALID, E_LIMIT. */
 enum status link_start(struct link *link, const struct link_start *start, char *id, char *why);
+/* The same for up to LINK_JOBS_MAX at once; the caller waits once. Those whose status is OK are
+ * started, and have their own status then. */
+void link_start_many(struct link *link, struct link_job *jobs, size_t n);
+/* Until all whose status is OK have ended, at most so long (< 0: for ever). Then E_TIMEOUT is the
+ * status of those that have not. E_NOT_FOUND. */
+void link_wait_many(struct link *link, struct link_job *jobs, size_t n, int64_t wait_ms);
 /* wait_ms 0: as it is now; else until it has ended, at most so long (< 0: for ever; E_TIMEOUT).
  * E_NOT_FOUND. With OK fn was called once (it may be NULL). An entity cannot be waited for. */
 enum status link_get(struct link *link, struct bytes id, int64_t wait_ms, link_view_fn *fn,
@@ -247,6 +266,10 @@ void link_work_init(struct link_work *work);
 void link_work_release(struct link_work *work);
 /* As after link_work_init(), but the arena keeps its memory. */
 void link_work_reset(struct link_work *work);
+
+/* start_many and wait_many of a backend that asks for one after the other. */
+void link_start_each(struct link *link, struct link_job *jobs, size_t n);
+void link_wait_each(struct link *link, struct link_job *jobs, size_t n, int64_t wait_ms);
 
 /* ---- the two backends ---- */
 

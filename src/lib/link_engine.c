@@ -3,7 +3,6 @@
  * The engine in this process, for clients: each verb is a request on the stack of its asker, who
  * waits. Nothing is encoded; what an answer borrows is read during done(), on the host's thread.
  */
-#define _GNU_SOURCE /* sem_clockwait */
 #include "lib/link_engine.h"
 
 #include "base/clock.h"
@@ -11,15 +10,11 @@
 #include "core/entity_id.h"
 #include "lib/memory.h"
 
-#include <errno.h>
-#include <stdatomic.h>
 #include <stdio.h>
-#include <time.h>
 
 #define HISTORY_PART_SIZE ((size_t)4 << 20)
 
-/* False: too long. */
-static bool key_make(const struct engine_link *l, struct bytes id, struct link_key *key)
+bool engine_key_make(const struct engine_link *l, struct bytes id, struct link_key *key)
 {
     if (id.len > LIMIT_ID_SIZE) return false;
     memcpy(key->bytes, l->hub, l->hub_len);
@@ -30,18 +25,11 @@ static bool key_make(const struct engine_link *l, struct bytes id, struct link_k
     return true;
 }
 
-static struct bytes key_view(const struct link_key *key)
-{
-    return bytes_make(key->bytes, key->len);
-}
-
-/* A request somebody waits for. A semaphore and no condition: the one who waits is woken once, and
- * does not meet at a mutex who wakes it. */
+/* A request somebody waits for. */
 struct asking {
     struct request request;
     struct engine_asker asker;
     struct engine_bell *bell;
-    _Atomic bool is_answered; /* set before it: what was read is seen by who waited */
     request_done_fn *read; /* on the host's thread, while the answer's bytes are there; or NULL */
 };
 
@@ -50,45 +38,22 @@ static void asking_done(struct request *request)
     struct asking *a = container_of(request, struct asking, request);
 
     if (a->read != NULL) a->read(request);
-    atomic_store(&a->is_answered, true);
     engine_bell_answered(a->bell, &a->asker);
-}
-
-static void asking_wait(struct asking *a)
-{
-    while (sem_wait(&a->asker.answered) != 0) continue; /* a signal came */
-    assert(atomic_load(&a->is_answered));
-}
-
-/* False: the time is over. */
-static bool asking_wait_for(struct asking *a, int64_t wait_ms)
-{
-    int64_t at_ns = clock_mono_ns();
-    int failed;
-
-    at_ns = wait_ms > (INT64_MAX - at_ns) / NS_PER_MS ? INT64_MAX : at_ns + wait_ms * NS_PER_MS;
-    struct timespec at = {.tv_sec = at_ns / NS_PER_S, .tv_nsec = at_ns % NS_PER_S};
-    do {
-        failed = sem_clockwait(&a->asker.answered, CLOCK_MONOTONIC, &at);
-    } while (failed != 0 && errno == EINTR);
-    return failed == 0 && atomic_load(&a->is_answered);
 }
 
 static bool asking_post(struct engine_link *l, struct asking *a)
 {
-    (void)sem_init(&a->asker.answered, 0, 0);
-    list_node_init(&a->asker.node);
+    engine_asker_init(&a->asker);
     a->bell = l->bell;
     a->request.done = asking_done;
     a->request.status = E_UNAVAILABLE;
-    atomic_store(&a->is_answered, false);
     return engine_post(l->engine, &a->request);
 }
 
 static enum status ask(struct engine_link *l, struct asking *a, char *why)
 {
-    if (asking_post(l, a)) asking_wait(a);
-    (void)sem_destroy(&a->asker.answered);
+    if (asking_post(l, a)) engine_asker_wait(&a->asker);
+    engine_asker_release(&a->asker);
     if (a->request.status != OK) (void)snprintf(why, LINK_WHY_SIZE, "%s", a->request.text);
     return a->request.status;
 }
@@ -108,21 +73,19 @@ static void make_id(char *id)
     id[2 * sizeof random] = '\0';
 }
 
-static enum status start(struct link *link, const struct link_start *start, char *id, char *why)
+void engine_start_id(const struct link_start *start, char *made)
 {
-    struct engine_link *l = engine_link_of(link);
-    struct link_key key;
-    char made[LINK_ID_SIZE];
-
     if (start->id.len == 0) {
         make_id(made);
-    } else {
-        memcpy(made, start->id.ptr, start->id.len);
-        made[start->id.len] = '\0';
+        return;
     }
-    if (!key_make(l, bytes_of_text(made), &key)) return E_INVALID;
-    struct asking a = {.request = {.kind = REQUEST_START, .key = key_view(&key)}};
-    a.request.start = (struct input_start){
+    memcpy(made, start->id.ptr, start->id.len);
+    made[start->id.len] = '\0';
+}
+
+struct input_start engine_start_input(const struct link_start *start)
+{
+    return (struct input_start){
         .name = start->name,
         .version = start->version,
         .input = start->input,
@@ -132,6 +95,18 @@ static enum status start(struct link *link, const struct link_start *start, char
         .reuse = start->reuse,
         .reuse_mask = start->reuse == REUSE_IGNORE ? UINT32_MAX : 0,
     };
+}
+
+static enum status start(struct link *link, const struct link_start *start, char *id, char *why)
+{
+    struct engine_link *l = engine_link_of(link);
+    struct link_key key;
+    char made[LINK_ID_SIZE];
+
+    engine_start_id(start, made);
+    if (!engine_key_make(l, bytes_of_text(made), &key)) return E_INVALID;
+    struct asking a = {.request = {.kind = REQUEST_START, .key = engine_key_view(&key)}};
+    a.request.start = engine_start_input(start);
     enum status status = ask(l, &a, why);
     if (status == OK) (void)snprintf(id, LINK_ID_SIZE, "%s", made);
     return status;
@@ -166,9 +141,9 @@ static void cancel(struct engine_link *l, struct asking *a)
         char why[LINK_WHY_SIZE];
         own.request.cancelled = &a->request;
         if (ask(l, &own, why) != E_UNAVAILABLE) break;
-        if (asking_wait_for(a, 10)) return; /* the engine's queue was full */
+        if (engine_asker_wait_for(&a->asker, 10)) return; /* the engine's queue was full */
     }
-    asking_wait(a);
+    engine_asker_wait(&a->asker);
 }
 
 static enum status get(struct link *link, struct bytes id, int64_t wait_ms, link_view_fn *fn,
@@ -179,20 +154,20 @@ static enum status get(struct link *link, struct bytes id, int64_t wait_ms, link
     struct looking look = {.asking = {.read = read_view}, .fn = fn, .user = user};
     struct asking *a = &look.asking;
 
-    if (!key_make(l, id, &key)) return E_NOT_FOUND;
+    if (!engine_key_make(l, id, &key)) return E_NOT_FOUND;
     if (wait_ms != 0 && id_is_entity(id)) return E_INVALID;
     a->request.kind = wait_ms == 0 ? REQUEST_GET : REQUEST_WAIT;
-    a->request.key = key_view(&key);
+    a->request.key = engine_key_view(&key);
     a->request.wait.until_finished = true;
     look.status = E_UNAVAILABLE;
     if (asking_post(l, a)) {
         if (wait_ms <= 0)
-            asking_wait(a);
-        else if (!asking_wait_for(a, wait_ms))
+            engine_asker_wait(&a->asker);
+        else if (!engine_asker_wait_for(&a->asker, wait_ms))
             cancel(l, a);
         if (look.status != OK) (void)snprintf(why, LINK_WHY_SIZE, "%s", a->request.text);
     }
-    (void)sem_destroy(&a->asker.answered);
+    engine_asker_release(&a->asker);
     return look.status;
 }
 
@@ -204,8 +179,8 @@ static enum status raise_event(struct link *link, struct bytes id, struct bytes 
     struct engine_link *l = engine_link_of(link);
     struct link_key key;
 
-    if (!key_make(l, id, &key)) return E_INVALID;
-    struct asking a = {.request = {.kind = REQUEST_RAISE, .key = key_view(&key)}};
+    if (!engine_key_make(l, id, &key)) return E_INVALID;
+    struct asking a = {.request = {.kind = REQUEST_RAISE, .key = engine_key_view(&key)}};
     if (id_is_entity(id)) {
         a.request.kind = REQUEST_SIGNAL;
         a.request.signal = (struct input_signal){.operation = event, .input = data};
@@ -280,8 +255,8 @@ static enum status control(struct link *link, struct bytes id, enum link_verb ve
     struct engine_link *l = engine_link_of(link);
     struct link_key key;
 
-    if (!key_make(l, id, &key)) return E_NOT_FOUND;
-    struct asking a = {.request = {.kind = kinds[verb], .key = key_view(&key)}};
+    if (!engine_key_make(l, id, &key)) return E_NOT_FOUND;
+    struct asking a = {.request = {.kind = kinds[verb], .key = engine_key_view(&key)}};
     a.request.client.data = data;
     if (verb == LINK_RESUBMIT) return resubmit(link, id, &a, why);
     return ask(l, &a, why);
@@ -312,10 +287,10 @@ static enum status history(struct link *link, struct bytes id, link_events_fn *f
     struct request *request = &part.asking.request;
     enum status status;
 
-    if (!key_make(l, id, &key)) return E_NOT_FOUND;
+    if (!engine_key_make(l, id, &key)) return E_NOT_FOUND;
     memory_init(&part.mem);
     buffer_init(&part.events, &part.mem);
-    request->key = key_view(&key);
+    request->key = engine_key_view(&key);
     request->history.size_max = HISTORY_PART_SIZE;
     do {
         status = ask(l, &part.asking, why);
@@ -391,7 +366,9 @@ static const struct link_ops engine_ops = {
     .name = "engine",
     .close = close_link,
     .start = start,
+    .start_many = engine_start_many,
     .get = get,
+    .wait_many = engine_wait_many,
     .raise = raise_event,
     .control = control,
     .history = history,

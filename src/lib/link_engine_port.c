@@ -183,16 +183,9 @@ static bool copy_maybe(struct arena *arena, struct maybe value, struct maybe *ou
 
 static enum status fill_task(struct link_work *work, const struct effect_work *given)
 {
-    struct event_scheduled scheduled;
-    struct bytes event;
-
-    if (!copy(&work->arena, given->scheduled, &event)) return E_NOMEM;
-    enum status status = event_scheduled_decode(event, &work->arena, &scheduled);
-    if (status != OK) return status;
+    if (!copy(&work->arena, given->scheduled, &work->scheduled)) return E_NOMEM;
     work->task_id = given->ref.task_id;
     work->failures = given->ref.attempt;
-    work->input = scheduled.input;
-    work->tags = scheduled.tags;
     work->complete_by_ms = given->complete_by_ms;
     return OK;
 }

@@ -50,6 +50,12 @@ static void print_structs_of_clients(void)
     MEMBER(norn_info, failure);
     MEMBER(norn_info, created_ms);
     MEMBER(norn_info, updated_ms);
+    STRUCT(norn_job);
+    MEMBER(norn_job, name);
+    MEMBER(norn_job, input);
+    MEMBER(norn_job, options);
+    MEMBER(norn_job, id);
+    MEMBER(norn_job, status);
     STRUCT(norn_query);
     MEMBER(norn_query, size);
     MEMBER(norn_query, states);
