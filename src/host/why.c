@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Why an instance is where it is: what the core says about it, and whether some worker is there for
- * it, which only the dispatcher knows. A sleeping instance is brought into memory for the answer: it
- * leaves again like any other, and there is one way to look instead of two.
+ * it, which only the dispatcher knows. A sleeping instance is brought into memory for the answer:
+ * it leaves again like any other, and there is one way to look instead of two.
  *
  * The answer lives in the open batch: what it shows may not be durable yet.
  */
