@@ -143,7 +143,7 @@ static void check_lists(const struct instance *i)
 {
     bool is_finished = instance_is_terminal(i) || i->is_purged;
     bool is_listed = list_is_linked(&i->parked);
-    bool is_idle = !i->is_purged && !instance_has_work(i) && !is_listed;
+    bool is_idle = !i->is_purged && !instance_has_work(i);
     assert((i->dirty_lsn != 0) == list_is_linked(&i->dirty));
     if (i->dirty_lsn != 0) assert(i->is_in_finished == is_finished);
     assert(is_idle == list_is_linked(&i->idle));

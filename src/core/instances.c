@@ -228,7 +228,7 @@ void instance_sort(struct instance *i)
     struct core *c = i->core;
     count(i);
     parked_sort(i);
-    bool is_idle = !i->is_purged && !instance_has_work(i) && !list_is_linked(&i->parked);
+    bool is_idle = !i->is_purged && !instance_has_work(i);
     if (list_is_linked(&i->idle)) list_remove(&i->idle);
     if (!is_idle) return;
     i->touched_ms = now_ms(c);

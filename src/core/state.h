@@ -127,7 +127,7 @@ struct instance {
     struct map_node node; /* in core->instances, by key */
     struct list all;      /* in core->all */
     struct list dirty;    /* in core->dirty or core->finished, while dirty */
-    struct list idle;     /* in core->idle, while without work, not purged and not in `parked` */
+    struct list idle;     /* in core->idle, while without work and not purged */
     struct list parked;   /* in core->parked, while it waits for an operator: see parked.c */
     struct core *core;
     uint64_t number;  /* unique in this process */

@@ -32,6 +32,7 @@ TEST(parked_turns_and_steps_are_listed)
 
     kit_tick_by(k, 1000);
     kit_raise(k, "hub/a", "e", NULL); /* changes it, and does not help */
+    kit_raise(k, "hub/b", "e", NULL);
     EXPECT_TEXT(both, kit_parked(k, 0));
     kit_crash(k, 0);
     EXPECT_TEXT(both, kit_parked(k, 0));
