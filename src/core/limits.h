@@ -36,6 +36,10 @@ _Static_assert(LIMIT_INBOX_SIZE < LIMIT_HISTORY_SIZE, "what was taken in can be 
 /* Entities in one critical section: the instance fails with the reason. */
 #define LIMIT_LOCK_SET_N 256u
 
+/* What messages come from, per partition: E_LIMIT. */
+#define LIMIT_SOURCES_N 1024u
+#define LIMIT_SOURCE_NAME_SIZE ((size_t)64)
+
 #define LIMIT_LATE_N 16u                /* late answers kept per instance; the oldest go */
 #define LIMIT_REASON_SIZE ((size_t)256) /* cut */
 #define LIMIT_TICK_N 256u               /* due things handled by one tick; the next one goes on */

@@ -18,6 +18,7 @@ static void run(struct job *job)
 
     c->status = journal_append(c->journal, &c->frame);
     journal_usage(c->journal, &c->bytes, &c->has_spare);
+    c->disk_free = journal_space(c->journal);
 }
 
 static void done(struct job *job) { container_of(job, struct commit, job)->is_done = true; }
@@ -27,6 +28,7 @@ void commit_begin(struct host *h, uint64_t lsn)
     h->commit.job = (struct job){.run = run, .done = done};
     h->commit.journal = h->journal;
     journal_usage(h->journal, &h->journal_bytes, &h->has_spare);
+    h->disk_free = journal_space(h->journal);
     h->lsn_durable = lsn;
     h->open = &h->batches[0];
     batch_reset(h->open, lsn + 1);
@@ -162,6 +164,7 @@ void commit_finish(struct host *h)
     c->is_done = false;
     h->journal_bytes = c->bytes;
     h->has_spare = c->has_spare;
+    h->disk_free = c->disk_free;
     if (c->status == E_NOSPACE || c->status == E_NOMEM) {
         wait_for_space(h);
         return;
@@ -180,6 +183,7 @@ void commit_finish(struct host *h)
     h->frames++;
     h->frame_bytes += c->frame.payload.len;
     archiver_frame(h, c->frame.lsn, c->frame.payload.len);
+    admission_frame(h, c->frame.lsn, c->frame.payload.len);
     struct batch *b = c->batch;
     c->batch = NULL;
     release(h, b);

@@ -38,6 +38,7 @@ static const char *const lane_names[LANES_N] = {
     [LANE_COMMIT] = "commit",
     [LANE_ARCHIVE] = "archive",
     [LANE_READ] = "read",
+    [LANE_BACKLOG] = "backlog",
 };
 
 static struct env_threads *of(struct env *env)
