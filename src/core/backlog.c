@@ -675,33 +675,48 @@ static uint32_t line_after(const struct backlog *b, const struct backlog_name *n
     return number;
 }
 
-/* out is sorted; keeps the n_max smallest. */
-static size_t insert_sorted(struct waiting *out, size_t n, size_t n_max, const struct entry *e)
+uint64_t backlog_last_order(const struct backlog *b) { return b->order_last; }
+
+/* The least at the front: below `where` something may be less than it. */
+static void sink(const struct backlog *b, uint32_t *heap, size_t heap_n, size_t where)
 {
-    size_t where = n;
-    while (where > 0 && out[where - 1].order > e->order) where--;
-    if (where == n_max) return n;
-    size_t moved = (n < n_max ? n : n_max - 1) - where;
-    memmove(&out[where + 1], &out[where], moved * sizeof *out);
-    waiting_of(e, &out[where]);
-    return n < n_max ? n + 1 : n;
+    for (;;) {
+        size_t least = where;
+        for (size_t child = 2 * where + 1; child <= 2 * where + 2 && child < heap_n; child++) {
+            if (at(b, heap[child])->order < at(b, heap[least])->order) least = child;
+        }
+        if (least == where) return;
+        uint32_t number = heap[where];
+        heap[where] = heap[least];
+        heap[least] = number;
+        where = least;
+    }
 }
 
-size_t backlog_list(const struct backlog *b, uint64_t after_order, struct bytes name,
-                    struct waiting *out, size_t n_max)
+enum status backlog_list(const struct backlog *b, uint64_t after_order, struct bytes name,
+                         struct waiting *out, size_t n_max, size_t *n)
 {
-    size_t n = 0;
+    size_t heap_n = 0;
+    size_t heap_size = (b->lines_n + 1) * sizeof(uint32_t);
+    uint32_t *heap = mem_take(b->options.mem, heap_size); /* the next of each line */
+    if (heap == NULL) return E_NOMEM;
     for (struct list *l = list_first(&b->lines); l != NULL; l = list_next(&b->lines, l)) {
         const struct backlog_name *line = container_of(l, struct backlog_name, line);
         if (name.len > 0 && !bytes_equal(name, line->name)) continue;
         uint32_t number = line_after(b, line, after_order);
-        for (; number != NONE; number = at(b, number)->next) {
-            const struct entry *e = at(b, number);
-            if (n == n_max && e->order > out[n - 1].order) break;
-            n = insert_sorted(out, n, n_max, e);
-        }
+        if (number != NONE) heap[heap_n++] = number;
     }
-    return n;
+    for (size_t where = heap_n / 2; where-- > 0;) sink(b, heap, heap_n, where);
+    size_t found_n = 0;
+    while (heap_n > 0 && found_n < n_max) {
+        const struct entry *e = at(b, heap[0]);
+        waiting_of(e, &out[found_n++]);
+        heap[0] = e->next != NONE ? e->next : heap[--heap_n];
+        sink(b, heap, heap_n, 0);
+    }
+    mem_give(b->options.mem, heap, heap_size);
+    *n = found_n;
+    return OK;
 }
 
 static bool comes_before(const struct backlog_name *x, const struct backlog_name_view *y)

@@ -104,9 +104,12 @@ uint64_t backlog_partition_lsn(const struct backlog *b, uint32_t partition);
 size_t backlog_oldest(const struct backlog *b, uint64_t upto_lsn, struct waiting *out,
                       size_t n_max);
 
-/* In the order of their creation, after this one: for lists. name empty: of all names. */
-size_t backlog_list(const struct backlog *b, uint64_t after_order, struct bytes name,
-                    struct waiting *out, size_t n_max);
+/* In the order of their creation, after this one: for lists. name empty: of all names. *n of them,
+ * at most n_max. Visits those before them. E_NOMEM. */
+enum status backlog_list(const struct backlog *b, uint64_t after_order, struct bytes name,
+                         struct waiting *out, size_t n_max, size_t *n);
+/* The largest order so far. */
+uint64_t backlog_last_order(const struct backlog *b);
 
 struct backlog_name_view {
     struct bytes name; /* borrowed until something changes */

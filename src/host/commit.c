@@ -30,6 +30,7 @@ void commit_begin(struct host *h, uint64_t lsn)
     journal_usage(h->journal, &h->journal_bytes, &h->has_spare);
     h->disk_free = journal_space(h->journal);
     h->lsn_durable = lsn;
+    h->order_durable = backlog_last_order(h->backlog);
     h->open = &h->batches[0];
     batch_reset(h->open, lsn + 1);
 }
@@ -177,6 +178,7 @@ void commit_finish(struct host *h)
     h->is_disk_full = false;
     assert(c->frame.lsn == h->lsn_durable + 1);
     h->lsn_durable = c->frame.lsn;
+    h->order_durable = c->order;
     int64_t latency_ns = h->env->ops->mono_ns(h->env) - c->submitted_ns;
     histogram_add(&c->latency_ns, latency_ns > 0 ? (uint64_t)latency_ns : 0);
     histogram_add(&c->frame_size, c->frame.payload.len);
@@ -219,6 +221,7 @@ bool commit_turn(struct host *h)
         .time_ns = h->now_ns,
         .payload = buffer_view(&b->payload),
     };
+    c->order = backlog_last_order(h->backlog);
     c->submitted_ns = h->env->ops->mono_ns(h->env);
     submit(h);
     return false;

@@ -277,7 +277,7 @@ static void run(struct job *base)
             archive_due(job->archive, job->due_before_ms,
                         job->has_due_after ? &job->due_after : NULL, READ_DUE_N, keep_due, job);
     }
-    if (job->query != NULL) queries_read(job->query, job->archive);
+    if (job->query != NULL) queries_read(job->query, job->archive, &job->frames);
     frames_rest(&job->frames);
 }
 

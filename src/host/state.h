@@ -37,6 +37,7 @@ struct commit {
     bool has_spare;
     uint64_t disk_free;
     /* The host's. */
+    uint64_t order; /* of the newest start that waits in the frame or before it */
     struct batch *batch; /* being made durable; NULL = none */
     bool is_done;
     int64_t retry_ns;     /* the disk was full: try again then; 0 = it is on its way */
@@ -72,6 +73,7 @@ struct host {
     struct batch *open;
     struct commit commit;
     uint64_t lsn_durable;
+    uint64_t order_durable; /* starts that wait, up to this order, are durable */
     uint64_t lsn_applied;
     uint64_t lsn_kept; /* frames up to here may go: the archive has them, and nothing in them waits */
 

@@ -291,7 +291,8 @@ TEST(a_list_of_what_waits_is_in_order)
     uint32_t seen = 0;
     for (int n = 0; n < 10; n++) start_n(k, n % 3 == 0 ? "x" : "y", n, 1);
     for (;;) {
-        size_t n = backlog_list(backlog_of(k), after, BYTES_NONE, page, 4);
+        size_t n = 0;
+        EXPECT_STATUS(OK, backlog_list(backlog_of(k), after, BYTES_NONE, page, 4, &n));
         for (size_t i = 0; i < n; i++) {
             EXPECT(page[i].order > after);
             after = page[i].order;
