@@ -177,6 +177,7 @@ struct instance {
     struct maybe version;
     struct maybe input;
     bool has_parent;
+    bool has_tags;
     struct event_parent parent;    /* likewise */
     int32_t id_max;                /* largest id of an action in the history; -1 = none */
     const struct event *completed; /* ExecutionCompleted, when terminal */
