@@ -13,7 +13,7 @@
 void must(norn_status status, const char *what)
 {
     if (status == NORN_OK) return;
-    fprintf(stderr, "%s: %s (%s)\n", what, norn_status_text(status), norn_status_name(status));
+    fprintf(stderr, "%s: %s\n", what, norn_status_text(status));
     exit(1);
 }
 
@@ -96,7 +96,7 @@ struct norn_info *example_wait(struct example *e, const char *id)
 {
     struct norn_info *info = NULL;
 
-    must(norn_wait(e->client, id, 60000, &info), id);
+    must(norn_get(e->client, id, 60000, &info), id);
     return info;
 }
 

@@ -155,7 +155,7 @@ static norn_status order(norn_context *ctx, struct norn_bytes input, struct norn
             norn_status status = attempt(ctx, &o, steps[n]);
             if (status == NORN_OK) break;
             if (status != NORN_E_FAILED && status != NORN_E_TIMEOUT) return status;
-            bool is_final = status == NORN_E_FAILED && norn_error(ctx).is_final;
+            bool is_final = status == NORN_E_FAILED && norn_here(ctx)->failure.is_final;
             status = recover(ctx, &o, is_final, &since_submission);
             if (status != NORN_OK) return status;
         }
@@ -229,7 +229,7 @@ static void print_orders(struct example *e)
         struct norn_info *info;
         char id[32];
         (void)snprintf(id, sizeof id, "order-%d", n);
-        must(norn_get(e->client, id, &info), id);
+        must(norn_get(e->client, id, 0, &info), id);
         print_row(info->custom_status);
         norn_info_free(info);
     }
@@ -243,7 +243,7 @@ static bool wait_for_state(struct example *e, const char *id, const char *wanted
 
     for (;;) {
         struct norn_info *info;
-        must(norn_get(e->client, id, &info), id);
+        must(norn_get(e->client, id, 0, &info), id);
         (void)example_member(info->custom_status, "processState", state, sizeof state);
         bool is_over = info->state == NORN_COMPLETED;
         norn_info_free(info);
@@ -282,7 +282,7 @@ int main(int argc, char **argv)
     submit(&e, "order-4", "silent");
     (void)wait_for_state(&e, "order-4", "Processing"); /* an agent has it, and says nothing */
     struct norn_info *info;
-    must(norn_get(e.client, "order-4", &info), "order-4");
+    must(norn_get(e.client, "order-4", 0, &info), "order-4");
     printf("\nOrderID   LockedBy     CompleteBy  ProcessState  FailureCount\n");
     print_row(info->custom_status);
     printf("\n");

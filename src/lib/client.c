@@ -186,8 +186,7 @@ static enum status keep_view(void *user, const struct instance_view *view)
     return *info != NULL ? OK : E_NOMEM;
 }
 
-static norn_status get(norn_client *client, const char *id, int64_t wait_ms,
-                       struct norn_info **info)
+norn_status norn_get(norn_client *client, const char *id, int64_t wait_ms, struct norn_info **info)
 {
     char why[LINK_WHY_SIZE];
     struct norn_info *made = NULL;
@@ -197,18 +196,6 @@ static norn_status get(norn_client *client, const char *id, int64_t wait_ms,
                                   info != NULL ? keep_view : NULL, &made, why);
     if (status == OK && info != NULL) *info = made;
     return client_answer(client, status, why);
-}
-
-norn_status norn_get(norn_client *client, const char *id, struct norn_info **info)
-{
-    return get(client, id, 0, info);
-}
-
-/* Without time it is a look: ended or not. */
-norn_status norn_wait(norn_client *client, const char *id, int64_t timeout_ms,
-                      struct norn_info **info)
-{
-    return get(client, id, timeout_ms == 0 ? 1 : timeout_ms, info);
 }
 
 norn_status norn_raise(norn_client *client, const char *id, const char *event,

@@ -52,8 +52,8 @@ static inline bool world_has_line(struct world *w, const char *part)
     do {                                                                                           \
         norn_status got_status = (got);                                                            \
         if (got_status != (expected))                                                              \
-            test_fail(__FILE__, __LINE__, "expected %s, got %s", norn_status_name(expected),       \
-                      norn_status_name(got_status));                                               \
+            test_fail(__FILE__, __LINE__, "expected %s, got %s", norn_status_text(expected),       \
+                      norn_status_text(got_status));                                               \
     } while (0)
 
 static inline void world_open_engine(struct world *w)
@@ -120,9 +120,9 @@ static inline void world_begin(struct world *w, const char *name, const char *id
 static inline struct norn_info *world_wait(struct world *w, const char *id)
 {
     struct norn_info *info = NULL;
-    norn_status status = norn_wait(w->client, id, WAIT_MS, &info);
+    norn_status status = norn_get(w->client, id, WAIT_MS, &info);
     if (status != NORN_OK)
-        test_fail(__FILE__, __LINE__, "waiting for %s: %s\n%s", id, norn_status_name(status),
+        test_fail(__FILE__, __LINE__, "waiting for %s: %s\n%s", id, norn_status_text(status),
                   w->lines);
     return info;
 }
