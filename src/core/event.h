@@ -251,6 +251,8 @@ enum status event_started_rewrite(struct buffer *out, struct bytes event, struct
 /* The errorType of a TaskFailed or SubOrchestrationInstanceFailed; empty when there is none.
  * Borrowed. */
 struct bytes event_failure_type(struct bytes event);
+/* The same of its errorMessage. */
+struct bytes event_failure_message(struct bytes event);
 /* TaskFailureDetails. */
 void failure_write(struct buffer *out, const char *type, struct bytes message, bool is_final);
 /* Its errorMessage, for searching; empty when there is none. Borrowed. */

@@ -877,11 +877,12 @@ struct bytes failure_message(struct bytes failure)
     return message;
 }
 
-struct bytes event_failure_type(struct bytes event)
+/* Field `number` of its TaskFailureDetails. */
+static struct bytes failure_field(struct bytes event, uint32_t number)
 {
     struct event_head head;
     struct pb_field f;
-    struct bytes type = BYTES_NONE;
+    struct bytes value = BYTES_NONE;
     if (event_head_decode(event, &head) != OK) return BYTES_NONE;
     if (head.kind != EVENT_TASK_FAILED && head.kind != EVENT_CHILD_FAILED) return BYTES_NONE;
     struct pb_reader r = pb_reader_make(head.body);
@@ -889,11 +890,15 @@ struct bytes event_failure_type(struct bytes event)
         if (f.number != 2 || f.wire != PB_LEN) continue;
         struct pb_reader failure = pb_reader_make(f.bytes);
         while (pb_next(&failure, &f)) {
-            if (f.number == 1 && f.wire == PB_LEN) type = f.bytes;
+            if (f.number == number && f.wire == PB_LEN) value = f.bytes;
         }
     }
-    return type;
+    return value;
 }
+
+struct bytes event_failure_type(struct bytes event) { return failure_field(event, 1); }
+
+struct bytes event_failure_message(struct bytes event) { return failure_field(event, 2); }
 
 bool failure_is_final(struct bytes failure)
 {

@@ -67,6 +67,9 @@ struct effect {
         struct {
             struct bytes key;
             enum orchestration_status status;
+            /* set by the host, when somebody watches: */
+            struct bytes name; /* of the orchestrator */
+            int64_t time_ns;
         } status;
         struct {
             struct bytes key;

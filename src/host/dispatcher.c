@@ -278,6 +278,14 @@ enum status dispatcher_credit(struct dispatcher *d, struct worker *worker, uint3
     return OK;
 }
 
+bool dispatcher_is_served(const struct dispatcher *d, struct bytes queue_key)
+{
+    struct work_queue_ready q = {0};
+
+    if (!queue_key_read(queue_key, &q.kind, &q.hub, &q.name, &q.version)) return false;
+    return anybody_fits(d, &q);
+}
+
 size_t dispatcher_workers_n(const struct dispatcher *d) { return d->workers_map.n; }
 
 struct worker *dispatcher_find(struct dispatcher *d, uint32_t id)

@@ -382,6 +382,10 @@ void request_run(struct host *h, struct request *request)
     case REQUEST_RENEW:
         if (find_index(h, request, &index)) run_step(h, request, index);
         return;
+    case REQUEST_WHY:
+        if (find_index(h, request, &index)) why_run(h, request, index);
+        return;
+    case REQUEST_ALERTS: alerts_run(h, request); return;
     case REQUEST_GET:
     case REQUEST_HISTORY:
     case REQUEST_CHILDREN:

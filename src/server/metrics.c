@@ -94,6 +94,7 @@ static void labelled(struct buffer *out, const char *name, const char *label, co
     X(recovered_frames, COUNTER, "recovered_frames_total", "Journal frames read at the start")     \
     X(instances_hot, GAUGE, "instances_in_memory", "Instances in memory")                          \
     X(instances_archived, GAUGE, "instances_archived", "Instances in the archive")                 \
+    X(gauges.parked, GAUGE, "instances_parked", "Instances that wait for an operator")             \
     X(waiters, GAUGE, "waiting_requests", "Requests that wait for a change of an instance")        \
     X(parked, GAUGE, "loading_requests", "Requests that wait for the archive")                     \
     X(workers, GAUGE, "workers_attached", "Workers the engine knows, per shard")                   \

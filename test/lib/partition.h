@@ -88,6 +88,7 @@ struct kit {
     } policies[KIT_POLICIES_MAX];
     uint32_t policies_n;
     uint32_t jitter_percent; /* of cores made from now on, by kit_crash() */
+    uint64_t parked_n_max;   /* likewise; 0 = the default */
 
     /* The fail_at-th allocation from now on fails (forever: and all after it, until the step has
      * said E_NOMEM). The kit checks that nothing changed, and repeats the step with memory. */
@@ -207,6 +208,11 @@ const char *kit_fresh(struct kit *k, const struct effect_work *work);
 const char *kit_past(struct kit *k, const struct effect_work *work);
 /* "id name PROCESSING failures" for each open step. */
 const char *kit_tasks(struct kit *k, const char *key);
+/* "hub/id task name since text" for each that waits for an operator; since the kit's beginning. */
+const char *kit_parked(struct kit *k, uint32_t partition);
+/* "timer id time", "child id instance" or "entity id instance" for each. */
+const char *kit_waits(struct kit *k, const char *key);
+const char *kit_last_error(struct kit *k, const char *key);
 /* What an absent or present value looks like in a test: "(none)" or its text. */
 const char *kit_maybe(struct kit *k, struct maybe value);
 const char *kit_bytes(struct kit *k, struct bytes value);
