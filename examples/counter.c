@@ -45,7 +45,7 @@ static norn_status move_ten(norn_context *ctx, struct norn_bytes input, struct n
 
 int main(int argc, char **argv)
 {
-    struct example e;
+    struct example e = {0};
     struct norn_info *info;
 
     example_open(&e, argc, argv);

@@ -24,6 +24,8 @@ static void open_engine(struct example *e, const char *directory)
     struct norn_engine_options options = NORN_ENGINE_OPTIONS;
     const char *why = "";
 
+    options.policies = e->policies;
+    options.policies_n = e->policies_n;
     if (directory == NULL) {
         (void)snprintf(e->directory, sizeof e->directory, "%s/norn-example-XXXXXX",
                        getenv("TMPDIR") != NULL ? getenv("TMPDIR") : "/tmp");
@@ -39,7 +41,6 @@ void example_open(struct example *e, int argc, char **argv)
     struct norn_client_options options = NORN_CLIENT_OPTIONS;
     const char *directory = NULL;
 
-    *e = (struct example){0};
     for (int n = 1; n < argc; n += 2) {
         bool is_server = strcmp(argv[n], "--server") == 0;
         bool is_data = strcmp(argv[n], "--data") == 0;

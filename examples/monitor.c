@@ -51,7 +51,7 @@ static norn_status count_event(void *user, struct norn_bytes event)
 
 int main(int argc, char **argv)
 {
-    struct example e;
+    struct example e = {0};
     struct norn_info *info;
     long round = 0;
     int events_n = 0;

@@ -124,16 +124,43 @@ struct norn_failure {
 
 /* ---- engine: any thread ---- */
 
+enum norn_last_resort {
+    NORN_RESORT_FAIL = 0, /* the call fails; the orchestrator decides what then */
+    NORN_RESORT_PARK = 1, /* the step waits for an operator: NORN_RESUBMIT */
+};
+
+/* What the engine does about an activity that fails, is late or whose worker is lost, beside what the orchestrator's
+ * own norn_retry does. Counted are failures of one call. */
+struct norn_policy {
+    size_t size;
+    const char *activity;       /* its name; NULL = all that have no policy of their own */
+    int64_t complete_by_ms;     /* so long a worker may have it without a heartbeat; 0 = no end */
+    bool retries_failures;      /* also failures that the activity itself reports, unless final */
+    uint32_t first_threshold;   /* failures up to this one: again after a delay that doubles */
+    int64_t retry_delay_ms;     /* the first one */
+    int64_t retry_delay_max_ms; /* the longest one */
+    uint32_t second_threshold;  /* failures up to this one: again after the extended wait */
+    int64_t extended_wait_ms;
+    enum norn_last_resort last_resort; /* after that */
+};
+/* What holds where nobody says otherwise: a call whose worker was lost 20 times fails. */
+#define NORN_POLICY                                                                                \
+    {                                                                                              \
+        sizeof(struct norn_policy), 0, 0, false, 19, 200, 60000, 19, 0, NORN_RESORT_FAIL           \
+    }
+
 struct norn_engine_options {
     size_t size;
     const char *directory; /* made when absent; its parent must exist */
     size_t
         memory_max; /* for instances; beyond it idle ones leave, then starts are refused; 0 = default */
-    uint32_t partitions; /* of a new directory; 0 = default */
+    uint32_t partitions;                /* of a new directory; 0 = default */
+    const struct norn_policy *policies; /* policies_n of them, copied; or NULL */
+    size_t policies_n;
 };
 #define NORN_ENGINE_OPTIONS                                                                        \
     {                                                                                              \
-        sizeof(struct norn_engine_options), 0, 0, 0                                                \
+        sizeof(struct norn_engine_options), 0, 0, 0, 0, 0                                          \
     }
 
 /* Opens or creates, and recovers. NORN_E_BUSY, NORN_E_VERSION, NORN_E_CORRUPT, NORN_E_IO, NORN_E_NOSPACE, NORN_E_NOMEM.
@@ -259,6 +286,28 @@ typedef norn_status norn_history_fn(void *user, struct norn_bytes event);
 /* Every event of its present execution, oldest first. NORN_E_NOT_FOUND. */
 NORN_API norn_status norn_history(norn_client *client, const char *id, norn_history_fn *fn,
                                   void *user);
+
+enum norn_process {
+    NORN_STEP_PENDING = 0,    /* waits for a worker */
+    NORN_STEP_PROCESSING = 1, /* a worker has it */
+    NORN_STEP_WAITING = 2,    /* failed, and is tried again later */
+    NORN_STEP_ERROR = 3,      /* waits for an operator */
+};
+
+/* A call of an activity that has not ended. */
+struct norn_step {
+    const char *name;
+    enum norn_process process;
+    uint32_t locked_by;     /* number of the worker that has it; 0 = none */
+    int64_t complete_by_ms; /* 0 = none */
+    uint32_t failures;      /* so far; only grows */
+    int64_t retry_at_ms;    /* of one that waits; else 0 */
+};
+/* One step, borrowed during the call. Anything but NORN_OK stops and is answered. */
+typedef norn_status norn_steps_fn(void *user, const struct norn_step *step);
+/* The open steps of an instance as the engine's supervisor sees them, 1,000 at most. NORN_E_NOT_FOUND; NORN_E_UNSUPPORTED
+ * with a server. */
+NORN_API norn_status norn_steps(norn_client *client, const char *id, norn_steps_fn *fn, void *user);
 
 struct norn_query {
     size_t size;
