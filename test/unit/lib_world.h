@@ -26,6 +26,8 @@ struct world {
     norn_client *client;
     norn_worker *worker;
     struct norn_worker_options options;
+    const struct norn_policy *policies; /* of an engine in this process */
+    size_t policies_n;
     pthread_mutex_t mutex;
     char lines[8000];
     char directory[300];
@@ -61,6 +63,8 @@ static inline void world_open_engine(struct world *w)
     struct norn_engine_options engine = NORN_ENGINE_OPTIONS;
     struct norn_client_options client = NORN_CLIENT_OPTIONS;
     engine.directory = w->directory;
+    engine.policies = w->policies;
+    engine.policies_n = w->policies_n;
     if (getenv("NORN") != NULL) {
         snprintf(w->server.directory, sizeof w->server.directory, "%s", w->directory);
         server_process_start(&w->server);
@@ -80,14 +84,16 @@ static inline void world_open_worker(struct world *w)
 }
 
 /* Register functions, then world_start(). */
-static inline void world_open(struct world *w)
+static inline void world_open_with(struct world *w, const struct norn_policy *policies, size_t n)
 {
-    *w = (struct world){.options = NORN_WORKER_OPTIONS};
+    *w = (struct world){.options = NORN_WORKER_OPTIONS, .policies = policies, .policies_n = n};
     pthread_mutex_init(&w->mutex, NULL);
     snprintf(w->directory, sizeof w->directory, "%s/data", test_directory());
     world_open_engine(w);
     world_open_worker(w);
 }
+
+static inline void world_open(struct world *w) { world_open_with(w, NULL, 0); }
 
 static inline void world_start(struct world *w)
 {

@@ -198,7 +198,7 @@ TEST(an_activity_knows_where_it_runs_and_can_ask_for_time)
     EXPECT_NORN(NORN_OK, norn_activity_add(w.worker, "beats", 0, beats, NULL));
     world_start(&w);
     world_begin(&w, "once", "i", NULL);
-    world_expect_output(&w, "i", "i beats 1 NORN_OK");
+    world_expect_output(&w, "i", "i beats 1 NORN_OK: done");
     EXPECT(world_has_line(&w, "beating 7"));
     world_close(&w);
 }
