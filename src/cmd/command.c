@@ -23,6 +23,8 @@ const struct command commands[] = {
      "norn bench ingest --rate 10000 --duration 60 --workers 2 --json", bench_ingest_run},
     {"bench sleepers", "put many instances to sleep and wake them",
      "norn bench sleepers --count 100000 --json", bench_sleepers_run},
+    {"bench hot", "measure the memory of orchestrators that wait, and what a resume costs",
+     "norn bench hot --count 100000 --json", bench_hot_run},
     {"bench restart", "measure the restart after kill -9 under load",
      "norn bench restart --finished 1000000 --in-flight 10000 --json", bench_restart_run},
     {0},
