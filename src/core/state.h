@@ -82,6 +82,7 @@ struct item {
     const struct event *created;
     struct due due;
     /* ITEM_TASK */
+    int64_t scheduled_ns; /* time of `created` once it was asked for; 0 = not yet */
     bool is_detached; /* of an execution that has ended: its answer is not wanted any more */
     uint8_t execution_id[EXECUTION_ID_SIZE];
     enum task_state state; /* set by task_set_state() only */
@@ -181,6 +182,7 @@ struct instance {
     struct maybe version;
     struct maybe input;
     bool has_parent;
+    bool has_tags;
     struct event_parent parent;    /* likewise */
     int32_t id_max;                /* largest id of an action in the history; -1 = none */
     const struct event *completed; /* ExecutionCompleted, when terminal */

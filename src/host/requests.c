@@ -307,7 +307,7 @@ void requests_notify(struct host *h, uint32_t index, struct bytes key)
     struct list over;
     struct instance_view view;
 
-    if (h->waiters.n == 0) return;
+    if (!waiters_has(&h->waiters, key)) return;
     bool is_there = host_view(h, index, key, &view);
     if (is_there && view.status == STATUS_PENDING) return;
     list_init(&over);

@@ -229,7 +229,7 @@ TEST(what_is_not_http_is_said_so)
 
 TEST(silence_is_a_time_out)
 {
-    static const char *const answers[] = {"HTTP/1.1 200 OK\r\n", NULL};
+    static const char *const answers[] = {"HTTP/1.1 200 OK\r\n", "never sent", NULL};
     struct http_call call = {.method = "GET", .path = "/", .timeout_ms = 50};
     struct http_reply reply;
 
