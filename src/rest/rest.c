@@ -5,6 +5,8 @@
  */
 #include "rest/state.h"
 
+#include "rest/stream_desk.h"
+
 #include "base/clock.h"
 #include "base/random.h"
 
@@ -137,7 +139,11 @@ static void on_closed(void *user, struct http_exchange *exchange)
 
 void rest_set_now(struct rest *r, int64_t now_ns) { r->now_ns = now_ns; }
 int64_t rest_wall_ns(void) { return clock_wall_ns(); }
-void rest_bell(struct rest *r) { desk_collect(r->desk); }
+void rest_bell(struct rest *r)
+{
+    desk_collect(r->desk);
+    if (r->streams != NULL) stream_desk_collect(r->streams);
+}
 
 int64_t rest_tick(struct rest *r)
 {
@@ -159,6 +165,7 @@ void rest_drain(struct rest *r)
     struct list *next;
 
     r->is_draining = true;
+    if (r->streams != NULL) stream_desk_stop(r->streams);
     for (struct list *node = list_first(&r->asks); node != NULL; node = next) {
         struct ask *ask = container_of(node, struct ask, node);
         next = list_next(&r->asks, node);
@@ -168,6 +175,9 @@ void rest_drain(struct rest *r)
 
 bool rest_is_quiet(const struct rest *r)
 {
+    /* The streams end first: they post to the engine. */
+    if (r->streams != NULL && !stream_desk_is_over(r->streams)) return false;
+    if (r->streams != NULL && stream_desk_errands_n(r->streams) > 0) return false;
     return list_is_empty(&r->asks) && desk_errands_n(r->desk) == 0;
 }
 
@@ -218,7 +228,11 @@ enum status rest_new(const struct front_options *options, int64_t now_ns, struct
     };
     enum status status = router_init(r);
     if (status == OK) status = desk_new(&desk, &r->desk);
+    if (status == OK && options->directory != NULL && options->wake != NULL) {
+        status = stream_desk_new(options, &r->streams);
+    }
     if (status != OK) {
+        if (r->desk != NULL) desk_free(r->desk);
         arena_release(&r->routes);
         mem_give(r->mem, r, sizeof *r);
         return status;
@@ -231,14 +245,21 @@ void rest_free(struct rest *r)
 {
     struct list *node;
 
+    rest_close(r);
     rest_bell(r); /* what the engine answered while it was closed */
     assert(list_is_empty(&r->asks));
     while ((node = list_pop_front(&r->spare)) != NULL) {
         ask_destroy(container_of(node, struct ask, node));
     }
     desk_free(r->desk);
+    if (r->streams != NULL) stream_desk_free(r->streams);
     arena_release(&r->routes);
     mem_give(r->mem, r, sizeof *r);
+}
+
+void rest_close(struct rest *r)
+{
+    if (r->streams != NULL) stream_desk_join(r->streams);
 }
 
 const struct http_service *rest_http(const struct rest *r) { return &r->http; }
@@ -254,6 +275,7 @@ static enum status front_make(const struct front_options *options, int64_t now_n
     return status;
 }
 
+static void front_close(void *front) { rest_close(front); }
 static void front_free(void *front) { rest_free(front); }
 static const struct http_service *front_http(const void *front) { return rest_http(front); }
 static void front_set_now(void *front, int64_t now_ns) { rest_set_now(front, now_ns); }
@@ -265,6 +287,7 @@ static void front_stats(const void *front, struct front_stats *out) { rest_stats
 
 const struct front_ops rest_front = {
     .make = front_make,
+    .close = front_close,
     .free = front_free,
     .http = front_http,
     .set_now = front_set_now,

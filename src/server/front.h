@@ -25,7 +25,7 @@ struct front_options {
     size_t message_size_max;          /* of a body */
     void (*wake)(void *user);         /* from any thread: bell() is called soon */
     void *wake_user;
-    bool is_insecure;                 /* other machines reach this server: any Host is right */
+    bool is_insecure; /* other machines reach this server: any Host is right */
 };
 
 struct front_stats {

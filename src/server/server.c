@@ -422,6 +422,7 @@ static void pages_metrics(void *user, struct metrics *out)
         .is_draining = s->phase != PHASE_RUNNING,
     };
     service_stats(s->service, &out->service);
+    if (s->front != NULL) s->options->front->stats(s->front, &out->front);
     process_stats(&out->process);
 }
 
