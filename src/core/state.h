@@ -199,7 +199,7 @@ struct instance {
     bool is_archived;      /* the archive has a row of it */
     uint64_t archived_seq; /* as of this record */
     int64_t touched_ms;
-    enum gauge counted_as; /* set by instance_sort() only, as is the next */
+    enum gauge counted_as;       /* set by instance_sort() only, as is the next */
     struct backlog_name *active; /* counted there; NULL = it is not active, or nobody counts */
 };
 
