@@ -26,8 +26,7 @@ void emit(struct core *c, struct record *record)
     record->now_ns = c->now_ns;
     size_t offset = c->out->records->len;
     record_encode(c->out->records, record);
-    c->place = (struct place){c->lsn, (uint32_t)offset,
-                              (uint32_t)(c->out->records->len - offset)};
+    c->place = (struct place){c->lsn, (uint32_t)offset, (uint32_t)(c->out->records->len - offset)};
     assert(!c->out->records->failed); /* reserved before the step */
     c->out->records_n++;
     apply(c, record);

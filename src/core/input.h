@@ -164,7 +164,7 @@ struct input {
             uint32_t from;
             uint64_t seq; /* all up to this one have arrived durably */
         } ack;
-        struct bytes record; /* BACKLOG_*: the QUEUED record, as the journal has it */
+        struct bytes record;            /* BACKLOG_*: the QUEUED record, as the journal has it */
         struct input_position position; /* SOURCE_POSITION: the message starts nothing */
     };
 };

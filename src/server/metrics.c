@@ -102,7 +102,16 @@ static void labelled(struct buffer *out, const char *name, const char *label, co
     X(journal_bytes, GAUGE, "journal_size_bytes", "Size of the journal on disk")                   \
     X(lsn_durable, GAUGE, "journal_durable_position", "Position of the newest durable frame")      \
     X(lsn_applied, GAUGE, "archive_applied_position", "Journal position archived so far")          \
-    X(is_disk_full, GAUGE, "disk_full", "1 while the disk is full and changes are refused")
+    X(is_disk_full, GAUGE, "disk_full", "1 while the disk is full and changes are refused")        \
+    X(active, GAUGE, "instances_active", "Orchestrations at work in memory")                       \
+    X(backlog, GAUGE, "backlog_starts", "Acknowledged starts that wait in the journal")            \
+    X(backlog_size, GAUGE, "backlog_size_bytes", "Bytes of those starts in the journal")           \
+    X(backlog_age_ms, GAUGE, "backlog_oldest_age_milliseconds",                                    \
+      "How long the oldest of those starts has waited")                                            \
+    X(deferred, COUNTER, "starts_deferred_total", "Starts that had to wait")                       \
+    X(admitted, COUNTER, "starts_admitted_total", "Starts that had waited and were admitted")      \
+    X(carried, COUNTER, "starts_carried_total",                                                    \
+      "Times that a waiting start was carried forward in the journal")
 
 static const uint64_t commit_bounds_ns[] = {
     100000,   250000,    500000,    1000000,   2500000,    5000000,     10000000, 25000000,

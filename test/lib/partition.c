@@ -929,7 +929,7 @@ void kit_crash(struct kit *k, uint32_t p)
 
 /* ---- what waits ---- */
 
-struct bytes kit_waiting_record(struct kit *k, uint32_t partition, const struct waiting *waiting)
+struct bytes kit_waiting_record(struct kit *k, uint32_t partition, const struct queued *waiting)
 {
     const struct kit_partition *part = &k->partitions[partition];
     struct reader r = reader_make(buffer_view(&part->journal));
@@ -948,7 +948,7 @@ struct bytes kit_waiting_record(struct kit *k, uint32_t partition, const struct 
     return BYTES_NONE;
 }
 
-void kit_bring(struct kit *k, enum input_kind kind, const struct waiting *waiting)
+void kit_bring(struct kit *k, enum input_kind kind, const struct queued *waiting)
 {
     struct input in = {.kind = kind};
     in.record = kit_waiting_record(k, waiting->partition, waiting);
@@ -961,7 +961,7 @@ void kit_bring(struct kit *k, enum input_kind kind, const struct waiting *waitin
 uint32_t kit_admit(struct kit *k, const char *key)
 {
     uint32_t p = kit_partition_of(k, bytes_of_text(key));
-    struct waiting picked[64];
+    struct queued picked[64];
     size_t n = backlog_pick(k->partitions[p].live_backlog, k->now_ns, UINT64_MAX, picked, 64);
     for (size_t i = 0; i < n; i++) kit_bring(k, INPUT_BACKLOG_ADMIT, &picked[i]);
     return (uint32_t)n;

@@ -48,8 +48,8 @@ struct kit_parcel {
 struct kit_partition {
     struct core *live;
     struct core *shadow;
-    struct buffer journal; /* all records so far */
-    struct buffer places;  /* where each stands: struct place */
+    struct buffer journal;        /* all records so far */
+    struct buffer places;         /* where each stands: struct place */
     struct backlog *live_backlog; /* NULL without kit_limits(), as the next */
     struct backlog *shadow_backlog;
     uint32_t epoch;
@@ -100,8 +100,8 @@ struct kit {
     bool fail_forever;
     bool has_limits;
     struct backlog_options limits; /* but mem and seed */
-    uint32_t nomem_n; /* steps that said E_NOMEM */
-    size_t room;      /* not 0: a step gets no more memory than this */
+    uint32_t nomem_n;              /* steps that said E_NOMEM */
+    size_t room;                   /* not 0: a step gets no more memory than this */
 };
 
 struct kit *kit_new(uint32_t partitions_n, uint64_t seed);
@@ -115,9 +115,9 @@ void kit_limits(struct kit *k, struct backlog_options limits);
 /* Admits what may be, in its turn, of the partition of this key; how many. */
 uint32_t kit_admit(struct kit *k, const char *key);
 /* The record of one that waits, from the journal; until kit_free(). */
-struct bytes kit_waiting_record(struct kit *k, uint32_t partition, const struct waiting *waiting);
+struct bytes kit_waiting_record(struct kit *k, uint32_t partition, const struct queued *waiting);
 /* Admits or carries this one, whether it is its turn or not. */
-void kit_bring(struct kit *k, enum input_kind kind, const struct waiting *waiting);
+void kit_bring(struct kit *k, enum input_kind kind, const struct queued *waiting);
 
 struct core *kit_core(struct kit *k, const char *key);
 uint32_t kit_partition_of(const struct kit *k, struct bytes key);
