@@ -19,6 +19,8 @@ const struct command commands[] = {
      "norn bench engine --steps 5 --in-flight 10000 --duration 10 --json", bench_engine_run},
     {"bench grpc", "measure workflows through a server, its workers and clients, over connections",
      "norn bench grpc --in-flight 360 --duration 10 --json", bench_grpc_run},
+    {"bench ingest", "measure durable starts over HTTP, sent when their time comes",
+     "norn bench ingest --rate 10000 --duration 60 --workers 2 --json", bench_ingest_run},
     {"bench sleepers", "put many instances to sleep and wake them",
      "norn bench sleepers --count 100000 --json", bench_sleepers_run},
     {"bench restart", "measure the restart after kill -9 under load",

@@ -53,6 +53,7 @@ int demo_run(const struct command *command, int argc, char **argv);
 int replay_run(const struct command *command, int argc, char **argv);
 int bench_engine_run(const struct command *command, int argc, char **argv);
 int bench_grpc_run(const struct command *command, int argc, char **argv);
+int bench_ingest_run(const struct command *command, int argc, char **argv);
 int bench_sleepers_run(const struct command *command, int argc, char **argv);
 int bench_restart_run(const struct command *command, int argc, char **argv);
 

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "rest/rest.h"
 #include "server/config.h"
 #include "server/process.h"
 #include "server/server.h"
@@ -218,7 +219,8 @@ static void prepare_memory(void)
 static int run(struct session *session, const struct words *words, int64_t begun_ns)
 {
     struct config *config = &session->config;
-    struct server_options options = {.begun_ns = begun_ns, .reload = reload, .user = session};
+    struct server_options options = {
+        .front = &rest_front, .begun_ns = begun_ns, .reload = reload, .user = session};
 
     if (words->is_print) print_settings(config);
     if (words->is_print) return EX_OK;

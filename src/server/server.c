@@ -42,6 +42,8 @@ struct server {
     struct grpc_service grpc; /* sets the service's clock, then calls it */
     struct vitals *vitals;
     struct pages *pages;
+    void *front;              /* of options->front; NULL = there is none */
+    struct http_service http; /* sets the front's clock, then calls it */
     struct loop *loop;
     enum phase phase;
     bool are_connections_gone;
@@ -114,7 +116,7 @@ static void tick_not_later(struct server *s, int64_t at_ns)
 {
     int64_t now_ns = loop_now_ns(s->loop);
 
-    if (at_ns >= s->tick_at_ns) return;
+    if (at_ns >= s->tick_at_ns || s->phase == PHASE_OVER) return;
     s->tick_at_ns = at_ns;
     int64_t after_ms = at_ns <= now_ns ? 0 : (at_ns - now_ns + NS_PER_MS - 1) / NS_PER_MS;
     loop_timer_set(s->tick, after_ms);
@@ -135,6 +137,11 @@ static void on_tick(void *user)
     int64_t service_at_ns = is_engine_open(s) ? service_tick(s->service) : INT64_MAX;
     int64_t vitals_at_ns = vitals_tick(s->vitals, loop_now_ns(s->loop));
     int64_t at_ns = service_at_ns < vitals_at_ns ? service_at_ns : vitals_at_ns;
+    if (s->front != NULL && is_engine_open(s)) {
+        s->options->front->set_now(s->front, loop_now_ns(s->loop));
+        int64_t front_at_ns = s->options->front->tick(s->front);
+        if (front_at_ns < at_ns) at_ns = front_at_ns;
+    }
     if (at_ns != INT64_MAX) tick_not_later(s, at_ns);
     advance(s);
 }
@@ -176,6 +183,41 @@ static void on_closed(void *user, struct grpc_call *call)
     grpc->closed(grpc->user, call);
 }
 
+/* ---- HTTP: the front has none either ---- */
+
+static void front_set_now(struct server *s)
+{
+    if (s->front != NULL) s->options->front->set_now(s->front, loop_now_ns(s->loop));
+}
+
+static const struct http_service *inner_http(struct server *s)
+{
+    front_set_now(s);
+    tick_soon(s);
+    return s->options->front->http(s->front);
+}
+
+static void on_request(void *user, struct http_exchange *exchange)
+{
+    const struct http_service *http = inner_http(user);
+
+    http->request(http->user, exchange);
+}
+
+static void on_http_writable(void *user, struct http_exchange *exchange)
+{
+    const struct http_service *http = inner_http(user);
+
+    http->writable(http->user, exchange);
+}
+
+static void on_http_closed(void *user, struct http_exchange *exchange)
+{
+    const struct http_service *http = inner_http(user);
+
+    http->closed(http->user, exchange);
+}
+
 /* ---- the end ---- */
 
 /* Nothing is lost: it is what a crash would do, and recovery is made for that. */
@@ -205,13 +247,18 @@ static void begin_closing(struct server *s)
     (void)pthread_setname_np(s->closer, "closer");
 }
 
+static bool is_quiet(const struct server *s)
+{
+    return service_is_quiet(s->service) &&
+           (s->front == NULL || s->options->front->is_quiet(s->front));
+}
+
 /* After everything that can end the present phase. */
 static void advance(struct server *s)
 {
     struct list closed;
 
-    if (s->phase == PHASE_DRAINING && service_is_quiet(s->service) && s->are_connections_gone)
-        begin_closing(s);
+    if (s->phase == PHASE_DRAINING && is_quiet(s) && s->are_connections_gone) begin_closing(s);
     if (s->phase != PHASE_CLOSING) return;
     list_init(&closed);
     if (queue_take_all(&s->closed, &closed, 0) == 0) return;
@@ -252,6 +299,8 @@ static void begin_draining(struct server *s, const char *signal_name)
     loop_timer_set(s->drain, drain_ms / CONNECTIONS_PART);
     service_set_now(s->service, loop_now_ns(s->loop));
     service_drain(s->service);
+    front_set_now(s);
+    if (s->front != NULL) s->options->front->drain(s->front);
     tick_soon(s);
     loop_drain(s->loop, on_drained);
     advance(s);
@@ -344,6 +393,8 @@ static void on_bell(void *user)
     if (is_engine_open(s)) {
         service_set_now(s->service, loop_now_ns(s->loop));
         service_bell(s->service);
+        front_set_now(s);
+        if (s->front != NULL) s->options->front->bell(s->front);
     }
     vitals_bell(s->vitals);
     tick_soon(s);
@@ -375,6 +426,30 @@ static void pages_metrics(void *user, struct metrics *out)
 
 /* ---- the beginning ---- */
 
+static enum status make_front(struct server *s)
+{
+    struct front_options options = {
+        .mem = &s->mem,
+        .desk_engine = s->desk_engine,
+        .engine = s->engine,
+        .service = s->service,
+        .vitals = s->vitals,
+        .pages = pages_http(s->pages),
+        .directory = s->options->engine.directory,
+        .errands_n_max = s->options->service.errands_n_max,
+        .message_size_max = s->options->limits.message_size_max,
+        .is_insecure = s->options->is_insecure,
+    };
+
+    s->http = (struct http_service){
+        .user = s,
+        .request = on_request,
+        .writable = on_http_writable,
+        .closed = on_http_closed,
+    };
+    return s->options->front->make(&options, clock_mono_ns(), &s->front);
+}
+
 static enum status make_service(struct server *s)
 {
     struct service_options options = s->options->service;
@@ -405,7 +480,9 @@ static enum status make_service(struct server *s)
         .vitals = s->vitals,
         .source = {.user = s, .now_ns = pages_now, .metrics = pages_metrics},
     };
-    return pages_new(&pages, &s->pages);
+    status = pages_new(&pages, &s->pages);
+    if (status != OK || s->options->front == NULL) return status;
+    return make_front(s);
 }
 
 static enum status make_loop(struct server *s)
@@ -414,7 +491,7 @@ static enum status make_loop(struct server *s)
         .mem = &s->mem,
         .limits = &s->options->limits,
         .grpc = &s->grpc,
-        .http = pages_http(s->pages),
+        .http = s->front == NULL ? pages_http(s->pages) : &s->http,
         .connections_n_max = s->options->connections_n_max,
         .bell = on_bell,
         .turned = on_turned,
@@ -477,6 +554,7 @@ static void release(struct server *s)
     loop_timer_free(s->drain);
     loop_timer_free(s->watchdog);
     if (s->loop != NULL) loop_free(s->loop);
+    if (s->front != NULL) s->options->front->free(s->front);
     if (s->pages != NULL) pages_free(s->pages);
     if (s->service != NULL) service_free(s->service);
     queue_release(&s->closed);
