@@ -344,7 +344,8 @@ TEST(changes_are_told_to_who_listens)
     w.now_ns += 3 * NS_PER_MS;
     w.is_held[LANE_COMMIT] = false;
     world_pump(&w);
-    EXPECT_TEXT("h/a seq1 PENDING 0\n.\nh/a seq1 RUNNING 3\n.\nh/a seq1 COMPLETED 3\n.\n", ear.heard);
+    EXPECT_TEXT("h/a seq1 PENDING 0\n.\nh/a seq1 RUNNING 3\n.\nh/a seq1 COMPLETED 3\n.\n",
+                ear.heard);
 
     ear.heard[0] = '\0';
     w.holds_work = true;
