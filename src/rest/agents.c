@@ -25,8 +25,9 @@ struct agents {
     struct rest *rest;
     struct list polls;
     unsigned polls_n;
-    struct list untaken; /* errands that the engine did not take, by of_user: given back, detached */
-    bool is_short;       /* of memory: some poll could not be detached */
+    struct list
+        untaken;   /* errands that the engine did not take, by of_user: given back, detached */
+    bool is_short; /* of memory: some poll could not be detached */
 };
 
 enum shard_state { SHARD_ATTACHED, SHARD_DETACHING, SHARD_GONE };
@@ -237,8 +238,7 @@ static void write_items(struct poll *poll, struct buffer *out)
     int64_t wall_ms = rest_wall_ns() / 1000000;
 
     buffer_append_bytes(out, BYTES_LITERAL("{\"items\":["));
-    for (struct list *n = list_first(&poll->parcels); n != NULL;
-         n = list_next(&poll->parcels, n)) {
+    for (struct list *n = list_first(&poll->parcels); n != NULL; n = list_next(&poll->parcels, n)) {
         const struct parcel *parcel = container_of(n, struct parcel, node);
         struct bytes message = buffer_view(&parcel->message);
         int64_t complete_by_ms = (int64_t)load_u64(message.ptr);
@@ -309,32 +309,31 @@ static void on_leased(struct errand *errand)
     settle(poll);
 }
 
-/* False: it could not be asked for; the parcel went back. */
-static bool lease(struct poll *poll, struct parcel *parcel)
+/* Without memory the parcel goes back. */
+static void lease(struct poll *poll, struct parcel *parcel)
 {
     struct errand *errand = errand_new(poll->desk, REQUEST_RENEW, NULL);
     struct leasing *leasing =
         errand == NULL ? NULL : arena_alloc_zero(&errand->arena, sizeof *leasing);
+    struct bytes key = leasing == NULL ? BYTES_NONE : errand_copy(errand, parcel->ref.key);
 
-    if (leasing != NULL) {
-        *leasing = (struct leasing){poll, parcel};
-        errand->request.key = errand_copy(errand, parcel->ref.key);
-        errand->request.lease.ref = parcel->ref;
-        errand->request.lease.ref.key = errand->request.key;
-        errand->request.lease.extend_ms = poll->lease_ms;
-        errand->request.lease.is_limit = true;
-        errand->user = leasing;
-        errand->done = on_leased;
-        if (errand->request.key.len == parcel->ref.key.len && errand_post(errand, -1)) {
-            poll->leasing_n++;
-            return true;
-        }
+    if (key.len != parcel->ref.key.len) {
+        if (errand != NULL) errand_free(errand);
+        list_remove(&parcel->node);
+        poll->parcels_n--;
+        give_back(poll->agents, parcel);
+        return;
     }
-    if (errand != NULL) errand_free(errand);
-    list_remove(&parcel->node);
-    poll->parcels_n--;
-    give_back(poll->agents, parcel);
-    return false;
+    *leasing = (struct leasing){poll, parcel};
+    errand->request.key = key;
+    errand->request.lease.ref = parcel->ref;
+    errand->request.lease.ref.key = key;
+    errand->request.lease.extend_ms = poll->lease_ms;
+    errand->request.lease.is_limit = true;
+    errand->user = leasing;
+    errand->done = on_leased;
+    poll->leasing_n++;
+    post_surely(poll->agents, errand, -1);
 }
 
 static bool needs_lease(const struct poll *poll, const struct parcel *parcel)
@@ -350,7 +349,7 @@ static void lease_all(struct poll *poll)
     for (struct list *n = list_first(&poll->parcels); n != NULL; n = next) {
         struct parcel *parcel = container_of(n, struct parcel, node);
         next = list_next(&poll->parcels, n);
-        if (needs_lease(poll, parcel)) (void)lease(poll, parcel);
+        if (needs_lease(poll, parcel)) lease(poll, parcel);
     }
 }
 

@@ -194,8 +194,8 @@ enum changes_next changes_read(struct changes *c, struct reader_of_changes *read
         reader->page_first = page->first;
         reader->offset = 0;
     }
-    struct reader r = reader_make(
-        bytes_make(page->bytes.ptr + reader->offset, page->bytes.len - reader->offset));
+    struct reader r =
+        reader_make(bytes_make(page->bytes.ptr + reader->offset, page->bytes.len - reader->offset));
     bool is_there = feed_next(&r, entry);
     assert(is_there);
     reader->offset = page->bytes.len - reader_left(&r);

@@ -25,8 +25,8 @@ struct reader_of_changes {
     void (*news)(struct reader_of_changes *reader);
     uint64_t next;          /* the number it reads next */
     struct feed_page *page; /* where it read last; NULL: to be found */
-    uint64_t page_first;    /* its first number: the page is gone when that is older than the oldest */
-    size_t offset;          /* in page->bytes */
+    uint64_t page_first; /* its first number: the page is gone when that is older than the oldest */
+    size_t offset;       /* in page->bytes */
 };
 
 /* E_NOMEM. feed NULL: there are never any. */

@@ -3,7 +3,8 @@
  * The API as the network and the server see it: who may ask at all, which handler it is, and what
  * those that wait are told.
  */
-#include "rest/state.h"
+#include "rest/agents.h"
+#include "rest/changes.h"
 
 #include "base/clock.h"
 #include "base/random.h"
@@ -137,7 +138,11 @@ static void on_closed(void *user, struct http_exchange *exchange)
 
 void rest_set_now(struct rest *r, int64_t now_ns) { r->now_ns = now_ns; }
 int64_t rest_wall_ns(void) { return clock_wall_ns(); }
-void rest_bell(struct rest *r) { desk_collect(r->desk); }
+void rest_bell(struct rest *r)
+{
+    desk_collect(r->desk);
+    changes_collect(r->changes);
+}
 
 int64_t rest_tick(struct rest *r)
 {
@@ -150,7 +155,11 @@ int64_t rest_tick(struct rest *r)
         ask->ops->time(ask);
     }
     int64_t next_ns = node == NULL ? INT64_MAX : node->key;
-    if (!wait_cancels_retry(r) && r->now_ns + RETRY_NS < next_ns) next_ns = r->now_ns + RETRY_NS;
+    int64_t changes_ns = changes_tick(r->changes, r->now_ns);
+    if (changes_ns < next_ns) next_ns = changes_ns;
+    bool is_done = wait_cancels_retry(r);
+    is_done = agents_retry(r->agents) && is_done;
+    if (!is_done && r->now_ns + RETRY_NS < next_ns) next_ns = r->now_ns + RETRY_NS;
     return next_ns;
 }
 
@@ -168,7 +177,7 @@ void rest_drain(struct rest *r)
 
 bool rest_is_quiet(const struct rest *r)
 {
-    return list_is_empty(&r->asks) && desk_errands_n(r->desk) == 0;
+    return list_is_empty(&r->asks) && desk_errands_n(r->desk) == 0 && agents_are_quiet(r->agents);
 }
 
 void rest_stats(const struct rest *r, struct front_stats *out) { *out = r->stats; }
@@ -186,8 +195,9 @@ _Static_assert(FRESH_ID_SIZE == EXECUTION_TEXT_SIZE, "both are 16 bytes in hex")
 
 static void on_parcel(void *user, struct parcel *parcel)
 {
-    (void)user;
-    parcel_free(parcel); /* nothing here takes work yet */
+    struct rest *r = user;
+
+    agents_parcel(r->agents, parcel);
 }
 
 enum status rest_new(const struct front_options *options, int64_t now_ns, struct rest **out)
@@ -217,8 +227,12 @@ enum status rest_new(const struct front_options *options, int64_t now_ns, struct
         .user = r,
     };
     enum status status = router_init(r);
+    if (status == OK) status = changes_new(r, &r->changes);
+    if (status == OK) status = agents_new(r, &r->agents);
     if (status == OK) status = desk_new(&desk, &r->desk);
     if (status != OK) {
+        if (r->agents != NULL) agents_free(r->agents);
+        if (r->changes != NULL) changes_free(r->changes);
         arena_release(&r->routes);
         mem_give(r->mem, r, sizeof *r);
         return status;
@@ -236,6 +250,8 @@ void rest_free(struct rest *r)
     while ((node = list_pop_front(&r->spare)) != NULL) {
         ask_destroy(container_of(node, struct ask, node));
     }
+    agents_free(r->agents);
+    changes_free(r->changes);
     desk_free(r->desk);
     arena_release(&r->routes);
     mem_give(r->mem, r, sizeof *r);

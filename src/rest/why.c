@@ -48,7 +48,8 @@ static void write_task(struct json *j, const struct why_task *why)
     } else {
         json_null(j);
     }
-    write_time_or_null(j, "completeBy", task->process == TASK_PROCESSING ? task->complete_by_ms : 0);
+    write_time_or_null(j, "completeBy",
+                       task->process == TASK_PROCESSING ? task->complete_by_ms : 0);
     json_key(j, "failureCount");
     json_uint64(j, task->failures);
     write_time_or_null(j, "retryAt", task->retry_at_ms);

@@ -13,8 +13,8 @@ static struct errand *work_errand(struct ask *ask, enum request_kind kind, struc
     struct errand *errand = ask_errand(ask, kind);
 
     if (errand == NULL) return NULL;
-    enum status status = token_read(ask->path[0], desk_engine(ask->rest->desk)->mac_key,
-                                    &errand->arena, ref);
+    enum status status =
+        token_read(ask->path[0], desk_engine(ask->rest->desk)->mac_key, &errand->arena, ref);
     if (status == OK && ref->kind == WORK_TASK) {
         errand->request.key = ref->key;
         return errand;
@@ -127,8 +127,7 @@ static void on_renewed(struct errand *errand)
     if (errand->request.status == OK) {
         json_init(&j, &errand->reply);
         json_object_begin(&j);
-        write_time_of(&j, "completeBy",
-                      rest_wall_ns() + errand->request.lease.extend_ms * 1000000);
+        write_time_of(&j, "completeBy", rest_wall_ns() + errand->request.lease.extend_ms * 1000000);
         json_object_end(&j);
     }
     on_answered(errand);
@@ -142,8 +141,8 @@ static void renew(struct ask *ask)
     struct work_ref ref;
 
     if (!body_read(ask, ask_body(ask), &ask->arena, fields, 1, &value)) return;
-    if (value.has && (!duration_read_bytes(value.text, &lease_ms) || lease_ms < 1 ||
-                      lease_ms > LEASE_MS_MAX)) {
+    if (value.has &&
+        (!duration_read_bytes(value.text, &lease_ms) || lease_ms < 1 || lease_ms > LEASE_MS_MAX)) {
         ask_problem(ask, PROBLEM_BAD_JSON, NULL,
                     "lease must be a duration like 30s or 5m, at most 24h");
         return;
