@@ -455,6 +455,7 @@ TEST(a_stream_can_be_resumed)
 
     rested_advance_ms(&world, 61000); /* nobody reads: nothing is collected any more */
     start(line, "b", "done");
+    EXPECT_EQ(200, rested_ask(line, "GET", "/v1/instances/b", "Prefer: wait=20\r\n", NULL));
     again = rested_line(&world);
     (void)snprintf(headers, sizeof headers, "Last-Event-ID: %s\r\n", id);
     rested_send(again, "GET", "/v1/events", headers, NULL);
