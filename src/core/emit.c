@@ -74,6 +74,15 @@ void reply(struct core *c, enum status status, const char *text)
     e->reply.text = text;
 }
 
+void reply_too_late(struct core *c, const char *text)
+{
+    reply(c, OK, text);
+    if (c->in->request == 0) return;
+    struct effect *e = container_of(c->out->last, struct effect, next);
+    assert(e->kind == EFFECT_REPLY);
+    e->reply.is_stale = true;
+}
+
 void reply_instance(struct core *c, const struct instance *i)
 {
     assert(c->in != NULL);

@@ -47,8 +47,8 @@ struct host_change {
     /* an alert: */
     const char *text;
 };
-/* On the host's thread; must not wait for anything. */
-typedef void host_changed_fn(void *user, const struct host_change *change);
+/* On the host's thread; must not wait for anything. NULL: all changes of a batch were told. */
+typedef void host_changed_fn(void *user, uint32_t shard, const struct host_change *change);
 
 struct host_options {
     uint32_t partitions_n; /* of the whole data directory */

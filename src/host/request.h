@@ -135,6 +135,7 @@ struct request {
 
     /* ---- the answer ---- */
     enum status status;
+    bool is_stale; /* a worker's answer or ABANDON: OK, but too late: nothing was changed */
     uint8_t execution_id[EXECUTION_ID_SIZE]; /* START, RESTART */
     /* the host's own, from post to done */
     uint64_t number;
@@ -163,7 +164,8 @@ struct request {
              * turn or task is parked with the reason, until an operator resubmits it. */
             bool is_parked;
             struct bytes reason;
-            int64_t extend_ms;
+            int64_t extend_ms; /* RENEW: complete-by from now */
+            bool is_limit;     /* RENEW: one is set also where the policy has none */
         } lease;
         struct { /* MESSAGE, ACK: from another shard */
             uint32_t from;

@@ -103,6 +103,7 @@ static void input_of_lease(const struct request *request, struct input *in)
     in->lease.is_parked = request->lease.is_parked;
     in->lease.reason = request->lease.reason;
     in->lease.extend_ms = request->lease.extend_ms;
+    in->lease.is_limit = request->lease.is_limit;
 }
 
 static void input_of(const struct request *request, struct input *in)

@@ -94,6 +94,7 @@ struct host {
     int64_t alert_period_ns; /* when the present period began */
     uint32_t alerts_logged_n;
     uint64_t alerts_unlogged_n;
+    bool has_told; /* a change, since the last feed_flush() */
 
     int64_t tick_retry_ns; /* no ticks before: memory was short */
     bool is_stopping;
@@ -197,6 +198,8 @@ bool feed_wants(struct host *h, uint32_t index, struct effect *effect);
 void feed_status(struct host *h, const struct effect *effect);
 /* The same of an alert, which is also logged. */
 void feed_alert(struct host *h, const struct effect *effect);
+/* After all effects of a batch. */
+void feed_flush(struct host *h);
 
 /* ---- commit.c ---- */
 /* After the job: the batch is durable and released, or tried again later. */

@@ -3,7 +3,8 @@
  * The API as the network and the server see it: who may ask at all, which handler it is, and what
  * those that wait are told.
  */
-#include "rest/state.h"
+#include "rest/agents.h"
+#include "rest/changes.h"
 
 #include "rest/stream_desk.h"
 
@@ -143,6 +144,7 @@ void rest_bell(struct rest *r)
 {
     desk_collect(r->desk);
     if (r->streams != NULL) stream_desk_collect(r->streams);
+    changes_collect(r->changes);
 }
 
 int64_t rest_tick(struct rest *r)
@@ -156,7 +158,11 @@ int64_t rest_tick(struct rest *r)
         ask->ops->time(ask);
     }
     int64_t next_ns = node == NULL ? INT64_MAX : node->key;
-    if (!wait_cancels_retry(r) && r->now_ns + RETRY_NS < next_ns) next_ns = r->now_ns + RETRY_NS;
+    int64_t changes_ns = changes_tick(r->changes, r->now_ns);
+    if (changes_ns < next_ns) next_ns = changes_ns;
+    bool is_done = wait_cancels_retry(r);
+    is_done = agents_retry(r->agents) && is_done;
+    if (!is_done && r->now_ns + RETRY_NS < next_ns) next_ns = r->now_ns + RETRY_NS;
     return next_ns;
 }
 
@@ -178,7 +184,7 @@ bool rest_is_quiet(const struct rest *r)
     /* The streams end first: they post to the engine. */
     if (r->streams != NULL && !stream_desk_is_over(r->streams)) return false;
     if (r->streams != NULL && stream_desk_errands_n(r->streams) > 0) return false;
-    return list_is_empty(&r->asks) && desk_errands_n(r->desk) == 0;
+    return list_is_empty(&r->asks) && desk_errands_n(r->desk) == 0 && agents_are_quiet(r->agents);
 }
 
 void rest_stats(const struct rest *r, struct front_stats *out) { *out = r->stats; }
@@ -196,8 +202,9 @@ _Static_assert(FRESH_ID_SIZE == EXECUTION_TEXT_SIZE, "both are 16 bytes in hex")
 
 static void on_parcel(void *user, struct parcel *parcel)
 {
-    (void)user;
-    parcel_free(parcel); /* nothing here takes work yet */
+    struct rest *r = user;
+
+    agents_parcel(r->agents, parcel);
 }
 
 enum status rest_new(const struct front_options *options, int64_t now_ns, struct rest **out)
@@ -227,11 +234,15 @@ enum status rest_new(const struct front_options *options, int64_t now_ns, struct
         .user = r,
     };
     enum status status = router_init(r);
+    if (status == OK) status = changes_new(r, &r->changes);
+    if (status == OK) status = agents_new(r, &r->agents);
     if (status == OK) status = desk_new(&desk, &r->desk);
     if (status == OK && options->directory != NULL && options->wake != NULL) {
         status = stream_desk_new(options, &r->streams);
     }
     if (status != OK) {
+        if (r->agents != NULL) agents_free(r->agents);
+        if (r->changes != NULL) changes_free(r->changes);
         if (r->desk != NULL) desk_free(r->desk);
         arena_release(&r->routes);
         mem_give(r->mem, r, sizeof *r);
@@ -251,6 +262,8 @@ void rest_free(struct rest *r)
     while ((node = list_pop_front(&r->spare)) != NULL) {
         ask_destroy(container_of(node, struct ask, node));
     }
+    agents_free(r->agents);
+    changes_free(r->changes);
     desk_free(r->desk);
     if (r->streams != NULL) stream_desk_free(r->streams);
     arena_release(&r->routes);

@@ -202,6 +202,8 @@ struct rest {
     struct heap times;       /* of asks */
     uint64_t times_order;    /* ties are broken by it */
     struct list uncancelled; /* waits.c */
+    struct changes *changes; /* changes.c */
+    struct agents *agents;   /* agents.c */
     struct rng rng;
     struct front_stats stats;
 };
@@ -228,7 +230,14 @@ void rest_fresh_id(struct rest *r, char out[FRESH_ID_SIZE]);
     X(routes_streams)                                                                              \
     X(routes_groups)                                                                               \
     X(routes_queues)                                                                               \
-    X(routes_letters)
+    X(routes_letters)                                                                              \
+    X(routes_why)                                                                                  \
+    X(routes_alerts)                                                                               \
+    X(routes_workers)                                                                              \
+    X(routes_sse)                                                                                  \
+    X(routes_follow)                                                                               \
+    X(routes_agents)                                                                               \
+    X(routes_work)
 #define X(table) extern const struct route table[];
 ROUTE_TABLES(X)
 #undef X

@@ -383,6 +383,7 @@ static void on_reply(struct kit *k, const struct effect *e)
     assert(!k->has_reply); /* one request, one reply */
     k->has_reply = true;
     k->status = e->reply.status;
+    k->is_stale = e->reply.is_stale;
     k->text = (const char *)keep(k, bytes_of_text(e->reply.text)).ptr;
     memcpy(k->execution_id, e->reply.execution_id, EXECUTION_ID_SIZE);
 }
@@ -713,6 +714,15 @@ enum status kit_renew(struct kit *k, const struct effect_work *work, int64_t ext
     struct input in = {.kind = INPUT_WORKER_RENEW};
     in.lease.ref = work->ref;
     in.lease.extend_ms = extend_ms;
+    return kit_step_for(k, work->ref.key, &in);
+}
+
+enum status kit_renew_limit(struct kit *k, const struct effect_work *work, int64_t extend_ms)
+{
+    struct input in = {.kind = INPUT_WORKER_RENEW};
+    in.lease.ref = work->ref;
+    in.lease.extend_ms = extend_ms;
+    in.lease.is_limit = true;
     return kit_step_for(k, work->ref.key, &in);
 }
 

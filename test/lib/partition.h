@@ -78,6 +78,7 @@ struct kit {
     bool has_reply;
     enum status status;
     const char *text;
+    bool is_stale;
     uint8_t execution_id[EXECUTION_ID_SIZE];
     const struct effect_work *work;
     bool has_more;
@@ -172,6 +173,8 @@ enum status kit_return(struct kit *k, const struct effect_work *work);
 /* The same with is_parked. */
 enum status kit_park(struct kit *k, const struct effect_work *work, const char *reason);
 enum status kit_renew(struct kit *k, const struct effect_work *work, int64_t extend_ms);
+/* The same with is_limit. */
+enum status kit_renew_limit(struct kit *k, const struct effect_work *work, int64_t extend_ms);
 
 /* Actions. NULL texts are absent. */
 struct action act_task(int32_t id, const char *name, const char *input);
