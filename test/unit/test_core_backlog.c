@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Starts that wait: what is put off, in which order it comes in, and that nothing of it is lost or
- * done twice, whatever crashes. The kit compares live, recovered and reloaded state after each step.
+ * done twice, whatever crashes. The kit compares live, recovered and reloaded state after each
+ * step.
  */
 #include "test/lib/partition.h"
 #include "test/lib/test.h"
@@ -210,7 +211,8 @@ TEST(a_rate_by_name_holds)
     kit_free(k);
 }
 
-/* Children, starts for later and restarts are part of what was admitted already: they never wait. */
+/* Children, starts for later and restarts are part of what was admitted already: they never
+ * wait. */
 TEST(what_was_admitted_can_finish)
 {
     struct kit *k = small_kit((struct backlog_options){
