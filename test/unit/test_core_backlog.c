@@ -230,7 +230,7 @@ TEST(what_was_admitted_can_finish)
     kit_free(k);
 }
 
-/* What is suspended or ended makes room; what is resumed counts again. */
+/* What is suspended, ended or waits for something makes room; what is resumed counts again. */
 TEST(only_what_is_at_work_counts)
 {
     struct kit *k = small_kit(SMALL);
@@ -247,6 +247,10 @@ TEST(only_what_is_at_work_counts)
     /* begins again under another name */
     EXPECT_STATUS(OK, kit_start(k, "hub/a-0", "b", NULL));
     EXPECT(backlog_active_n(backlog_of(k)) == 3);
+    KIT_TURN(k, "a", act_timer(1, kit_now_ms(k) + 1000000)); /* one sleeps */
+    EXPECT(backlog_active_n(backlog_of(k)) == 2);
+    KIT_TURN(k, "a", act_task(1, "t", NULL)); /* one has a step to be done */
+    EXPECT(backlog_active_n(backlog_of(k)) == 2);
     kit_free(k);
 }
 
