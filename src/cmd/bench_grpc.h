@@ -29,6 +29,8 @@ struct bench_server {
 /* Starts this program as a server on a free port and waits for its ready line; its log goes to the
  * file <data>.log. False after a message. */
 bool bench_server_start(struct bench_server *server, const char *data);
+/* Another program that takes the same options --data and --listen and prints such a line. */
+bool bench_server_start_other(struct bench_server *server, const char *program, const char *data);
 /* SIGTERM, and waits for its end; false after a message when that took more than 20 s or its exit
  * code is not 0. */
 bool bench_server_stop(struct bench_server *server);
@@ -43,6 +45,7 @@ struct bench_worker {
     struct client *client;
     struct client_call *stream;
     struct buffer message; /* the answer being written */
+    bool ends_at_once;     /* every turn completes its orchestration, whatever it is */
     uint64_t turns;        /* completions acknowledged */
     uint64_t tasks;
     uint64_t errors;             /* completions refused, items not understood, the stream's end */

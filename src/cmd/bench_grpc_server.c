@@ -21,8 +21,8 @@
 #define READY_MS 30000
 #define STOP_MS 20000
 
-/* In the child: never returns. */
-_Noreturn static void become_server(const char *data, int ready_fd)
+/* In the child: never returns. program NULL: this one. */
+_Noreturn static void become_server(const char *program, const char *data, int ready_fd)
 {
     char log[600];
     char directory[600];
@@ -33,7 +33,9 @@ _Noreturn static void become_server(const char *data, int ready_fd)
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a benchmark that was killed leaves nobody behind */
     if (log_fd < 0 || dup2(log_fd, STDERR_FILENO) < 0 || dup2(ready_fd, STDOUT_FILENO) < 0)
         _exit(127);
-    execv("/proc/self/exe", arguments);
+    if (program == NULL) execv("/proc/self/exe", arguments);
+    arguments[1] = "bench";
+    if (program != NULL) execv(program, arguments + 1);
     _exit(127);
 }
 
@@ -80,18 +82,23 @@ static void print_log(const char *data)
 
 bool bench_server_start(struct bench_server *server, const char *data)
 {
+    return bench_server_start_other(server, NULL, data);
+}
+
+bool bench_server_start_other(struct bench_server *server, const char *program, const char *data)
+{
     int pipe_fd[2];
     if (pipe2(pipe_fd, O_CLOEXEC) != 0) {
-        fprintf(stderr, "norn bench grpc: %s\n", strerror(errno));
+        fprintf(stderr, "norn bench: %s\n", strerror(errno));
         return false;
     }
     fflush(stdout);
     pid_t pid = fork();
-    if (pid == 0) become_server(data, pipe_fd[1]);
+    if (pid == 0) become_server(program, data, pipe_fd[1]);
     close(pipe_fd[1]);
     *server = (struct bench_server){.pid = pid, .ready_fd = pipe_fd[0]};
     if (pid > 0 && read_ready(server)) return true;
-    fprintf(stderr, "norn bench grpc: the server did not start; its log:\n");
+    fprintf(stderr, "norn bench: the server did not start; its log:\n");
     print_log(data);
     if (pid > 0) {
         kill(pid, SIGKILL);
@@ -113,12 +120,12 @@ bool bench_server_stop(struct bench_server *server)
         bench_sleep_ms(10);
     }
     if (ended == 0) {
-        fprintf(stderr, "norn bench grpc: the server did not end within %d s of SIGTERM\n",
+        fprintf(stderr, "norn bench: the server did not end within %d s of SIGTERM\n",
                 STOP_MS / 1000);
         kill(server->pid, SIGKILL);
         (void)waitpid(server->pid, &code, 0);
     } else if (!WIFEXITED(code) || WEXITSTATUS(code) != 0) {
-        fprintf(stderr, "norn bench grpc: the server ended with %s %d\n",
+        fprintf(stderr, "norn bench: the server ended with %s %d\n",
                 WIFEXITED(code) ? "exit code" : "signal",
                 WIFEXITED(code) ? WEXITSTATUS(code) : WTERMSIG(code));
     }

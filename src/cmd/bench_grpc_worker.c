@@ -134,14 +134,21 @@ static bool replay_turn(struct bytes request, struct replay *replay)
         if (field.number == 1) replay->instance_id = field.bytes;
         if (field.number == 3 || field.number == 4) replay_event(field.bytes, replay);
     }
-    return !reader.failed && replay->steps > 0;
+    return !reader.failed;
 }
 
 static void do_turn(struct bench_worker *worker, const struct item *item)
 {
     struct replay replay;
     struct buffer *out = &worker->message;
-    if (!replay_turn(item->orchestrator, &replay)) {
+    bool is_read = replay_turn(item->orchestrator, &replay);
+    if (worker->ends_at_once) {
+        replay.steps = 0;
+        replay.scheduled = replay.completed = 0;
+    } else if (replay.steps == 0) {
+        is_read = false;
+    }
+    if (!is_read) {
         note_error(worker, "a work item that is not of this benchmark");
         return;
     }

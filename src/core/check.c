@@ -59,16 +59,19 @@ static void check_items(const struct instance *i)
 {
     uint32_t n = 0;
     uint32_t busy = 0;
+    uint32_t parked = 0;
     for (struct list *m = list_first(&i->items); m != NULL; m = list_next(&i->items, m)) {
         const struct item *item = container_of(m, struct item, of_instance);
         check_item(item);
         assert(item->instance == i);
         n++;
         if (item->kind == ITEM_TASK && item->state != TASK_STATE_PARKED) busy++;
+        if (item->state == TASK_STATE_PARKED) parked++;
         if (instance_is_terminal(i)) assert(item->is_detached); /* S16 */
     }
     assert(n == i->items_n);
     assert(busy == i->busy_n);
+    assert(parked == i->parked_n);
 }
 
 /* The same for an entity: its operations are offered, leased, or wait for a known reason; a lock
@@ -139,10 +142,12 @@ static void check_ends(const struct instance *i)
 static void check_lists(const struct instance *i)
 {
     bool is_finished = instance_is_terminal(i) || i->is_purged;
+    bool is_listed = list_is_linked(&i->parked);
     bool is_idle = !i->is_purged && !instance_has_work(i);
     assert((i->dirty_lsn != 0) == list_is_linked(&i->dirty));
     if (i->dirty_lsn != 0) assert(i->is_in_finished == is_finished);
     assert(is_idle == list_is_linked(&i->idle));
+    if (is_listed) assert(instance_is_parked(i));
     if (i->is_archived) assert(i->archived_seq <= i->seq);
 }
 
@@ -224,6 +229,7 @@ void core_check(const struct core *c)
 {
     size_t n = 0;
     size_t finished = 0;
+    uint64_t parked = 0;
     uint64_t lsn = 0;
     for (struct list *m = list_first(&c->all); m != NULL; m = list_next(&c->all, m)) {
         instance_check(container_of(m, struct instance, all));
@@ -234,6 +240,8 @@ void core_check(const struct core *c)
     for (struct list *m = list_first(&c->finished); m != NULL; m = list_next(&c->finished, m))
         finished++;
     assert(finished == c->finished_n);
+    for (struct list *m = list_first(&c->parked); m != NULL; m = list_next(&c->parked, m)) parked++;
+    assert(parked == c->parked_n);
     for (struct list *m = list_first(&c->dirty); m != NULL; m = list_next(&c->dirty, m)) {
         const struct instance *i = container_of(m, struct instance, dirty);
         assert(i->dirty_lsn >= lsn);

@@ -6,6 +6,7 @@
 #include "core/core.h"
 
 #include "base/mem.h"
+#include "core/limits.h"
 #include "core/state.h"
 
 const char *input_name(enum input_kind kind)
@@ -34,6 +35,7 @@ enum status core_new(const struct core_options *options, struct core **out)
         return E_NOMEM;
     }
     c->options = *options;
+    if (c->options.parked_n_max == 0) c->options.parked_n_max = LIMIT_PARKED_N;
     c->mem = options->mem;
     map_init(&c->instances, c->mem, options->map_seed[0], options->map_seed[1]);
     map_init(&c->open, c->mem, options->map_seed[0], options->map_seed[1]);
@@ -47,6 +49,7 @@ enum status core_new(const struct core_options *options, struct core **out)
     list_init(&c->dirty);
     list_init(&c->finished);
     list_init(&c->idle);
+    list_init(&c->parked);
     heap_init(&c->due);
     buffer_init(&c->scratch, c->mem);
     buffer_init(&c->scratch2, c->mem);
@@ -68,6 +71,8 @@ void core_free(struct core *c)
     assert(c->finished_n == 0);
     assert(list_is_empty(&c->dirty));
     assert(list_is_empty(&c->idle));
+    assert(list_is_empty(&c->parked));
+    assert(c->parked_n == 0);
     queues_release(c);
     outbox_release(c);
     sources_release(c);

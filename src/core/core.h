@@ -64,6 +64,8 @@ struct core_options {
         jitter_percent; /* retries come up to so much earlier or later than their policy says */
     int64_t resend_ms;  /* unacknowledged messages are sent again after this */
     int64_t horizon_ms; /* an instance that must wake within this stays in memory */
+    /* So many that wait for an operator stay in memory, to be listed; 0 = LIMIT_PARKED_N. */
+    uint64_t parked_n_max;
     struct backlog *backlog; /* outlives the core; NULL: nothing is counted or put off */
 };
 
@@ -82,7 +84,7 @@ struct core_stats {
     uint64_t entity_batches; /* committed */
 };
 
-/* What is in memory now; every instance is in one of the first five. */
+/* What is in memory now; every instance is in one of the first six. */
 struct core_gauges {
     uint64_t pending;
     uint64_t running;
@@ -90,6 +92,7 @@ struct core_gauges {
     uint64_t ended;
     uint64_t purged;
     uint64_t entities;
+    uint64_t parked;              /* wait for an operator; among the others too */
     uint64_t ready[WORK_KINDS_N]; /* work that nobody has taken, by kind */
 };
 
@@ -157,6 +160,7 @@ struct instance_view {
     uint32_t inbox_n;
     int64_t wake_ms;  /* when it must be in memory: 0 = now, INT64_MAX = when a message comes */
     bool is_archived; /* the archive has a row of it, perhaps an older one */
+    bool is_parked;   /* it waits for an operator; false of an archived one, unless its turn does */
     /* An entity: its id begins with '@'. Status, name, input, output and so on say nothing then. */
     bool is_entity;
     /* None: it does not exist, but is locked or has a backlog. Present but empty in a list that was
@@ -182,11 +186,43 @@ struct task_view {
     int64_t complete_by_ms; /* 0 = none */
     uint32_t failures;
     int64_t retry_at_ms; /* while TASK_WAITING */
+    uint32_t attempts_n; /* its policy allows so many */
+    struct bytes queue;  /* while TASK_PENDING: as in EFFECT_READY */
 };
 typedef enum status core_task_fn(void *user, const struct task_view *view);
 enum status core_tasks(const struct core *c, struct bytes key, core_task_fn *fn, void *user);
+/* What else it waits for. */
+enum wait_kind { WAIT_TIMER, WAIT_CHILD, WAIT_ENTITY };
+struct wait_view {
+    enum wait_kind kind;
+    int32_t id;            /* of the action */
+    int64_t fire_at_ms;    /* WAIT_TIMER */
+    struct bytes instance; /* id of the child or entity */
+};
+typedef enum status core_wait_fn(void *user, const struct wait_view *view);
+enum status core_waits(const struct core *c, struct bytes key, core_wait_fn *fn, void *user);
+/* The queue its turn (or batch of operations) stands in, as in EFFECT_READY; empty when it is in
+ * none. */
+struct bytes core_turn_queue(const struct core *c, struct bytes key);
+/* What went wrong last, as words: of a turn or task that is tried again or was parked; else the
+ * failure it ended with, or the last one in its history. Empty when nothing did. */
+struct bytes core_last_error(const struct core *c, struct bytes key);
 /* Why it is where it is, in words, as one line; appended. False when it is not in memory. */
 bool core_why(const struct core *c, struct bytes key, struct buffer *out);
+
+/* What waits for an operator. */
+#define PARKED_TURN (-1)
+struct parked_view {
+    struct bytes key;
+    int32_t task_id;   /* PARKED_TURN: the orchestrator's turn, or an entity's batch */
+    struct bytes name; /* of the activity, orchestrator or entity */
+    struct bytes text; /* why */
+    int64_t since_ms;
+};
+typedef enum status core_parked_fn(void *user, const struct parked_view *view);
+/* Each, in no particular order. Anything but OK stops. */
+enum status core_parked(const struct core *c, core_parked_fn *fn, void *user);
+
 /* Its history, as strings of events, appended. False when it is not in memory. */
 bool core_history(const struct core *c, struct bytes key, struct buffer *out);
 /* A part of it: without the first skip_n events, as many as fit into size_max bytes, but at least

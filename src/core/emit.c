@@ -74,6 +74,15 @@ void reply(struct core *c, enum status status, const char *text)
     e->reply.text = text;
 }
 
+void reply_too_late(struct core *c, const char *text)
+{
+    reply(c, OK, text);
+    if (c->in->request == 0) return;
+    struct effect *e = container_of(c->out->last, struct effect, next);
+    assert(e->kind == EFFECT_REPLY);
+    e->reply.is_stale = true;
+}
+
 void reply_instance(struct core *c, const struct instance *i)
 {
     assert(c->in != NULL);
@@ -208,11 +217,12 @@ static void apply_task_tried(struct instance *i, const struct record *record)
     struct item *item = task_find(i, record->execution_id, record->task_id);
     assert(item != NULL);
     item_unqueue(item);
+    if (record->failures > item->failures) instance_set_error(i, record->reason);
     item->failures = record->failures;
     item->retry_at_ms = record->retry_at_ms;
     if (record->next == TASK_NEXT_PARKED) {
         task_set_state(item, TASK_STATE_PARKED);
-        i->park_reason = copy_must(&i->arena, record->reason);
+        item->retry_at_ms = record->now_ns / 1000000;
     } else if (record->retry_at_ms > now_ms(i->core)) {
         task_set_state(item, TASK_STATE_WAITING);
         due_set(i->core, &item->due, DUE_TASK_RETRY, record->retry_at_ms);
@@ -250,6 +260,7 @@ static void apply_turn_failed(struct instance *i, const struct record *record)
     i->worker = 0;
     i->failures = record->failures;
     i->retry_at_ms = record->retry_at_ms;
+    instance_set_error(i, record->reason);
 }
 
 static void apply_purged(struct instance *i)
@@ -306,14 +317,15 @@ static void apply_to_instance(struct core *c, struct instance *i, const struct r
     case RECORD_PARKED:
         i->is_poisoned = true;
         i->is_leased = false;
-        i->park_reason = copy_must(&i->arena, record->reason);
+        i->retry_at_ms = record->now_ns / 1000000;
+        instance_set_error(i, record->reason);
         break;
     case RECORD_UNPARKED:
         i->turns++; /* failures begin again at 0: no earlier dispatch may be taken for a new one */
         i->is_poisoned = false;
         i->failures = 0;
         i->retry_at_ms = 0;
-        i->park_reason = BYTES_NONE;
+        i->last_error.len = 0;
         break;
     case RECORD_PURGED: apply_purged(i); break;
     case RECORD_RELINKED: instance_relink(i, record); break;

@@ -226,7 +226,7 @@ void entity_due(struct instance *i, uint32_t n)
 static size_t live_size(const struct instance *i)
 {
     size_t n = entity_backlog_n(i) + (size_t)1;
-    return i->state.value.len + entity_backlog_size(i) + i->park_reason.len +
+    return i->state.value.len + entity_backlog_size(i) + i->last_error.len +
            (i->lock == NULL ? 0 : i->lock->len) +
            n * (sizeof(struct event) + sizeof(struct delayed) + 16);
 }
@@ -253,7 +253,8 @@ static void entity_move(struct instance *i)
 
     arena_init(&i->arena, i->core->mem, 512);
     if (i->state.has) i->state.value = copy_must(&i->arena, i->state.value);
-    i->park_reason = copy_must(&i->arena, i->park_reason);
+    i->last_error = copy_must(&i->arena, i->last_error);
+    i->error_room = NULL;
     list_move(i, &i->inbox);
     list_move(i, &i->held);
     i->delayed = NULL;

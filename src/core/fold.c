@@ -66,6 +66,7 @@ bool instance_set_started(struct instance *i, const struct event *event)
     i->name = started.name;
     i->version = started.version;
     i->input = started.input;
+    i->has_tags = started.tags.len > 0;
     i->has_parent = started.has_parent;
     i->parent = started.parent;
     return true;
@@ -243,7 +244,8 @@ void instance_continue(struct instance *i, const struct record *record)
     i->late_first = NULL;
     i->late_n = 0;
     i->trace = MAYBE_NONE;
-    i->park_reason = BYTES_NONE; /* of a step that has ended with its execution */
+    i->error_room = NULL;
+    i->last_error = BYTES_NONE; /* of a step that has ended with its execution */
     i->custom_status = maybe_copy(&i->arena, i->custom_status);
     i->is_status_carried = i->custom_status.has;
     memcpy(i->execution_id, record->execution_id, EXECUTION_ID_SIZE);

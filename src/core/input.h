@@ -151,6 +151,7 @@ struct input {
             bool is_parked; /* WORKER_ABANDON: no worker can do it: it waits for an operator */
             struct bytes reason;
             int64_t extend_ms; /* WORKER_RENEW: complete-by from now */
+            bool is_limit;     /* WORKER_RENEW: one is set also where the policy has none */
         } lease;
         struct {
             uint32_t from;

@@ -80,6 +80,7 @@ void instance_clear(struct instance *i)
     due_clear(c, &i->due);
     assert(i->items_n == 0);
     assert(i->busy_n == 0);
+    assert(i->parked_n == 0);
     assert(list_is_empty(&i->items));
     arena_release(&i->arena);
 
@@ -89,6 +90,7 @@ void instance_clear(struct instance *i)
         .all = kept.all,
         .dirty = kept.dirty,
         .idle = kept.idle,
+        .parked = kept.parked,
         .core = kept.core,
         .number = kept.number,
         .key = kept.key,
@@ -126,6 +128,7 @@ void instance_drop(struct instance *i)
     instance_clear(i);
     if (list_is_linked(&i->dirty)) leave_dirty(i);
     if (list_is_linked(&i->idle)) list_remove(&i->idle);
+    parked_sort(i); /* cleared, it is not parked any more */
     list_remove(&i->all);
     if (i->counted_as != GAUGE_NONE) c->gauges[i->counted_as]--;
     if (i->active != NULL) backlog_leave(c->backlog, i->active);
@@ -163,7 +166,7 @@ bool instance_has_work(const struct instance *i)
 
 int64_t instance_wake_ms(const struct instance *i)
 {
-    if (instance_has_work(i)) return 0;
+    if (instance_has_work(i) || list_is_linked(&i->parked)) return 0;
     int64_t wake_ms = i->due.node.is_linked ? i->due.node.key : INT64_MAX;
     for (struct list *n = list_first(&i->items); n != NULL; n = list_next(&i->items, n)) {
         const struct item *item = container_of(n, struct item, of_instance);
@@ -235,6 +238,7 @@ void core_gauges(const struct core *c, struct core_gauges *out)
         .ended = c->gauges[GAUGE_ENDED],
         .purged = c->gauges[GAUGE_PURGED],
         .entities = c->gauges[GAUGE_ENTITY],
+        .parked = c->parked_n,
     };
     for (struct list *n = list_first(&c->all_queues); n != NULL; n = list_next(&c->all_queues, n)) {
         const struct work_queue *q = container_of(n, struct work_queue, all);
@@ -247,6 +251,7 @@ void instance_sort(struct instance *i)
 {
     struct core *c = i->core;
     count(i);
+    parked_sort(i);
     bool is_idle = !i->is_purged && !instance_has_work(i);
     if (list_is_linked(&i->idle)) list_remove(&i->idle);
     if (!is_idle) return;
@@ -294,6 +299,7 @@ void instance_view(const struct instance *i, struct arena *arena, struct instanc
         .inbox_n = i->inbox.n,
         .wake_ms = instance_wake_ms(i),
         .is_archived = i->is_archived,
+        .is_parked = instance_is_parked(i),
     };
     assert(out->is_terminal == status_is_end(out->status));
     memcpy(out->execution_id, i->execution_id, EXECUTION_ID_SIZE);
@@ -312,7 +318,7 @@ void instance_view(const struct instance *i, struct arena *arena, struct instanc
         out->failure = completed.failure;
     }
     struct event_started started;
-    if (i->started != NULL &&
+    if (i->has_tags && /* to read them costs more than all the rest */
         event_started_decode(event_bytes(i->started), arena, &started) == OK) {
         out->tags = started.tags;
     }

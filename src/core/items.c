@@ -155,8 +155,13 @@ void task_set_state(struct item *item, enum task_state state)
         i->busy_n--;
     }
     if (is_busy(state)) i->busy_n++;
+    if (item->state == TASK_STATE_PARKED) {
+        assert(i->parked_n > 0);
+        i->parked_n--;
+    }
+    if (state == TASK_STATE_PARKED) i->parked_n++;
     item->state = state;
-    assert(i->busy_n <= i->items_n);
+    assert(i->busy_n + i->parked_n <= i->items_n);
 }
 
 void item_unqueue(struct item *item)

@@ -132,7 +132,7 @@ static void instance_snapshot(const struct instance *i, struct buffer *out)
     buffer_signed(out, i->retry_at_ms);
     put_maybe(out, i->custom_status);
     put_maybe(out, i->trace);
-    buffer_bytes(out, i->park_reason);
+    buffer_bytes(out, i->last_error);
     put_events(out, &i->history);
     put_events(out, &i->inbox);
     if (i->is_entity) {
@@ -169,7 +169,7 @@ struct snapshot_head {
     int64_t retry_at_ms;
     struct maybe custom_status;
     struct maybe trace;
-    struct bytes park_reason;
+    struct bytes last_error;
     struct bytes history;
     struct bytes inbox;
 };
@@ -196,7 +196,7 @@ static enum status head_read(struct reader *r, struct snapshot_head *out)
     out->retry_at_ms = reader_signed(r);
     out->custom_status = get_maybe(r);
     out->trace = get_maybe(r);
-    out->park_reason = reader_bytes(r);
+    out->last_error = reader_bytes(r);
     out->history = reader_bytes(r);
     out->inbox = reader_bytes(r);
     if (r->failed || out->seq == 0 || out->seq > RECORD_SEQ_MAX) return E_CORRUPT;
@@ -316,7 +316,7 @@ static void load_head(struct instance *i, const struct snapshot_head *head)
     i->turns = head->turns;
     i->failures = head->failures;
     i->retry_at_ms = head->retry_at_ms;
-    i->park_reason = copy_must(&i->arena, head->park_reason);
+    i->last_error = copy_must(&i->arena, head->last_error);
     if (head->custom_status.has) {
         i->custom_status = maybe_some(copy_must(&i->arena, head->custom_status.value));
     }
@@ -463,6 +463,7 @@ enum status snapshot_view(struct bytes snapshot, struct arena *arena, struct ins
         .inbox_n = strings_count(head.inbox),
         .wake_ms = INT64_MAX,
         .is_archived = true,
+        .is_parked = (head.flags & FLAG_POISONED) != 0,
     };
     assert(head.execution_id.len == EXECUTION_ID_SIZE);
     memcpy(out->execution_id, head.execution_id.ptr, EXECUTION_ID_SIZE);
@@ -473,6 +474,7 @@ enum status snapshot_view(struct bytes snapshot, struct arena *arena, struct ins
         while (strings_next(&events, &one)) view_event(one, arena, out);
     }
     if (!out->is_terminal && (head.flags & FLAG_SUSPENDED)) out->status = STATUS_SUSPENDED;
+    if (out->is_terminal) out->is_parked = false;
     return head.is_entity ? view_entity(&r, &head, arena, out) : OK;
 }
 

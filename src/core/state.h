@@ -82,6 +82,7 @@ struct item {
     const struct event *created;
     struct due due;
     /* ITEM_TASK */
+    int64_t scheduled_ns; /* time of `created` once it was asked for; 0 = not yet */
     bool is_detached; /* of an execution that has ended: its answer is not wanted any more */
     uint8_t execution_id[EXECUTION_ID_SIZE];
     enum task_state state; /* set by task_set_state() only */
@@ -89,7 +90,7 @@ struct item {
     struct work_queue *queue;
     uint32_t failures;
     uint32_t worker;
-    int64_t retry_at_ms;
+    int64_t retry_at_ms; /* TASK_STATE_PARKED: since when it is */
     int64_t complete_by_ms;
 };
 
@@ -129,6 +130,7 @@ struct instance {
     struct list all;      /* in core->all */
     struct list dirty;    /* in core->dirty or core->finished, while dirty */
     struct list idle;     /* in core->idle, while without work and not purged */
+    struct list parked;   /* in core->parked, while it waits for an operator: see parked.c */
     struct core *core;
     uint64_t number;  /* unique in this process */
     struct bytes key; /* owned, from core->mem */
@@ -145,17 +147,19 @@ struct instance {
     bool is_poisoned;       /* parked: turns are not offered */
     struct event_list history;
     struct event_list inbox;
-    uint64_t turns;    /* committed; also every other change of the history, and every time it was
+    uint64_t turns;      /* committed; also every other change of the history, and every time it was
                           unparked: base of a turn */
-    uint32_t failures; /* of the present turn */
-    int64_t retry_at_ms;
+    uint32_t failures;   /* of the present turn */
+    int64_t retry_at_ms; /* of the present turn; while parked: since when it is */
     int64_t start_at_ms;
     int64_t created_ns;
     int64_t updated_ns;
     int64_t completed_ns;
     struct maybe custom_status;
     struct maybe trace;
-    struct bytes park_reason;
+    /* Why its turn or one of its tasks failed last, or was parked. In error_room or, as it was
+     * loaded, elsewhere in the arena. */
+    struct bytes last_error;
     struct late *late_first;
     uint32_t late_n;
 
@@ -178,13 +182,15 @@ struct instance {
     struct maybe version;
     struct maybe input;
     bool has_parent;
+    bool has_tags;
     struct event_parent parent;    /* likewise */
     int32_t id_max;                /* largest id of an action in the history; -1 = none */
     const struct event *completed; /* ExecutionCompleted, when terminal */
     struct list items;
     struct list items_free; /* closed ones, for the next to be opened: they are in the arena */
     uint32_t items_n;
-    uint32_t busy_n; /* tasks that are queued, leased or waiting for their next try */
+    uint32_t busy_n;   /* tasks that are queued, leased or waiting for their next try */
+    uint32_t parked_n; /* tasks that wait for an operator */
 
     /* volatile */
     struct due due; /* scheduled start or retry of the turn; next signal of an entity */
@@ -201,6 +207,7 @@ struct instance {
     int64_t touched_ms;
     enum gauge counted_as;       /* set by instance_sort() only, as is the next */
     struct backlog_name *active; /* counted there; NULL = it is not active, or nobody counts */
+    uint8_t *error_room; /* LIMIT_REASON_SIZE; NULL before the first error since it was loaded */
 };
 
 /* Work of one kind and name that waits for a worker. */
@@ -264,7 +271,9 @@ struct core {
     struct list dirty;    /* not terminal, by dirty_lsn */
     struct list finished; /* terminal or purged, and dirty */
     size_t finished_n;
-    struct list idle; /* by touched_ms */
+    struct list idle;   /* by touched_ms */
+    struct list parked; /* what waits for an operator and therefore stays in memory */
+    uint64_t parked_n;
     size_t instances_n;
     struct heap due;
     struct peer *peers; /* partitions_n */
@@ -311,6 +320,13 @@ bool instance_is_active(const struct instance *i);
 void instance_view(const struct instance *i, struct arena *arena, struct instance_view *out);
 void instance_check(const struct instance *i);
 bool instance_has_started(const struct instance *i); /* ExecutionStarted is in its history */
+
+/* ---- parked.c ---- */
+bool instance_is_parked(const struct instance *i);
+/* Into or out of the list of those that stay in memory for an operator; by instance_sort(). */
+void parked_sort(struct instance *i);
+/* Remembers why something failed; of reserved memory. */
+void instance_set_error(struct instance *i, struct bytes reason);
 
 /* ---- fold.c: events into instances ---- */
 /* Copies data to the arena. NULL when it is not an event. */
@@ -508,6 +524,8 @@ void emit(struct core *c, struct record *record);
 void apply(struct core *c, const struct record *record);
 struct effect *effect_new(struct core *c, enum effect_kind kind);
 void reply(struct core *c, enum status status, const char *text);
+/* OK with is_stale. */
+void reply_too_late(struct core *c, const char *text);
 void reply_instance(struct core *c, const struct instance *i);
 /* The longest beginning of at most size_max bytes that is UTF-8: reasons become strings of the
  * protocol, which must be. Borrowed from text. */

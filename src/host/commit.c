@@ -99,13 +99,10 @@ static void release_effect(struct host *h, uint32_t index, const struct effect *
     case EFFECT_WORK: deliver_work(h, index, &effect->work); return;
     case EFFECT_SEND:
     case EFFECT_ACK: send(h, host_partition(h, index), effect); return;
-    case EFFECT_ALERT:
-        log_warn("alert: %.*s: %s", (int)effect->alert.key.len, (const char *)effect->alert.key.ptr,
-                 effect->alert.text);
-        return;
+    case EFFECT_ALERT: feed_alert(h, effect); return;
+    case EFFECT_STATUS: feed_status(h, effect); return;
     case EFFECT_REPLY:
-    case EFFECT_READY:
-    case EFFECT_STATUS: break;
+    case EFFECT_READY: break;
     }
     unreachable("used when it was made");
 }
@@ -133,6 +130,7 @@ static void release(struct host *h, struct batch *b)
             release_effect(h, index, e);
         }
     }
+    feed_flush(h);
     batch_reset(b, 0);
 }
 

@@ -107,6 +107,8 @@ enum status dispatcher_credit(struct dispatcher *d, struct worker *worker, uint3
                               uint32_t tasks, uint32_t entities);
 /* Attached. */
 size_t dispatcher_workers_n(const struct dispatcher *d);
+/* Some attached worker takes what is in this queue. */
+bool dispatcher_is_served(const struct dispatcher *d, struct bytes queue_key);
 /* NULL when it is gone. */
 struct worker *dispatcher_find(struct dispatcher *d, uint32_t id);
 

@@ -377,8 +377,8 @@ void engine_close(struct engine *e)
 static bool is_for_one_shard(enum request_kind kind)
 {
     return kind == REQUEST_WORKER_ATTACH || kind == REQUEST_WORKER_CREDIT ||
-           kind == REQUEST_WORKER_DETACH || kind == REQUEST_STATS || kind == REQUEST_SOURCE ||
-           kind == REQUEST_BACKLOG;
+           kind == REQUEST_WORKER_DETACH || kind == REQUEST_STATS || kind == REQUEST_ALERTS ||
+           kind == REQUEST_SOURCE || kind == REQUEST_BACKLOG;
 }
 
 bool engine_post_to(struct engine *e, uint32_t shard, struct request *request)
@@ -449,6 +449,8 @@ static void call_done(struct request *request)
     if (request->done != NULL) request->done(request);
     request->view = NULL; /* all borrowed until now */
     request->rows = NULL;
+    request->why = NULL;
+    request->parked = NULL;
     request->events = BYTES_NONE;
     bool is_pushed = queue_push(&call->answered, &request->node);
     assert(is_pushed);

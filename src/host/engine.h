@@ -40,8 +40,8 @@ void engine_close(struct engine *e);
 
 /* From any thread. To the shard that has the request's instance; a QUERY to all of them, merged; a
  * PURGE_WHERE and a recursive PURGE as many requests to all of them, see purger.h.
- * WORKER_*, STATS, SOURCE and BACKLOG are for one shard: engine_post_to(). False: full or closing;
- * the request stays the caller's. */
+ * WORKER_*, STATS, ALERTS, SOURCE and BACKLOG are for one shard: engine_post_to(). False: full or
+ * closing; the request stays the caller's. */
 bool engine_post(struct engine *e, struct request *request);
 bool engine_post_to(struct engine *e, uint32_t shard, struct request *request);
 /* The same, but the shard may not see it until engine_wake(), which wakes it once for all of
@@ -49,9 +49,10 @@ bool engine_post_to(struct engine *e, uint32_t shard, struct request *request);
 bool engine_post_quietly(struct engine *e, struct request *request);
 bool engine_post_to_quietly(struct engine *e, uint32_t shard, struct request *request);
 void engine_wake(struct engine *e);
-/* Posts it (WORKER_*, STATS: to shard 0) and waits until it is done; not from a host's thread. Its
- * done() is called as always, when it has one: that is where the answer's bytes can be read.
- * Answers the request's status, E_UNAVAILABLE when it was not taken (then done() is not called). */
+/* Posts it (WORKER_*, STATS, ALERTS: to shard 0) and waits until it is done; not from a host's
+ * thread. Its done() is called as always, when it has one: that is where the answer's bytes can be
+ * read. Answers the request's status, E_UNAVAILABLE when it was not taken (then done() is not
+ * called). */
 enum status engine_call(struct engine *e, struct request *request);
 /* The same to one shard. */
 enum status engine_call_to(struct engine *e, uint32_t shard, struct request *request);

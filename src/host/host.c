@@ -4,6 +4,7 @@
  * what has been done elsewhere, what was asked, what is due; then the frame, the archive, the
  * answers.
  */
+#include "core/limits.h"
 #include "host/rows.h"
 #include "host/state.h"
 
@@ -122,6 +123,7 @@ static enum status cores_init(struct host *h)
             .jitter_percent = RETRY_JITTER_PERCENT,
             .resend_ms = o->resend_ms,
             .horizon_ms = o->horizon_ms,
+            .parked_n_max = (LIMIT_PARKED_N + h->cores_n - 1) / h->cores_n,
             .backlog = h->backlog,
         };
         enum status status = core_new(&options, &h->cores[index]);
@@ -230,6 +232,9 @@ static void answer_closed(struct host *h, struct list *requests)
         request->view = NULL;
         request->rows = NULL;
         request->rows_n = 0;
+        request->why = NULL;
+        request->parked = NULL;
+        request->parked_n = 0;
         request->done(request);
     }
 }
@@ -413,6 +418,7 @@ static void add_gauges(struct core_gauges *sum, const struct core_gauges *one)
     sum->pending += one->pending;
     sum->running += one->running;
     sum->entities += one->entities;
+    sum->parked += one->parked;
     sum->suspended += one->suspended;
     sum->ended += one->ended;
     sum->purged += one->purged;

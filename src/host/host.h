@@ -25,6 +25,8 @@
 #include "store/archive.h"
 #include "store/journal.h"
 
+#include <stdatomic.h>
+
 struct host;
 
 /* Called (on any thread) when a host that waits should call host_turn again. */
@@ -33,6 +35,20 @@ typedef void host_wake_fn(void *user);
  * as MESSAGE or ACK. False: its queue is full; it will be sent again later. Everything borrowed. */
 typedef bool host_send_fn(void *user, uint32_t to_partition, const struct effect *effect,
                           uint32_t from_partition);
+
+/* A change of an instance that is durable now, or an alert about one. All borrowed. */
+struct host_change {
+    struct bytes key;
+    int64_t time_ns;
+    bool is_alert;
+    /* not an alert: */
+    enum orchestration_status status;
+    struct bytes name; /* of the orchestrator */
+    /* an alert: */
+    const char *text;
+};
+/* On the host's thread; must not wait for anything. NULL: all changes of a batch were told. */
+typedef void host_changed_fn(void *user, uint32_t shard, const struct host_change *change);
 
 struct host_options {
     uint32_t partitions_n; /* of the whole data directory */
@@ -49,6 +65,12 @@ struct host_options {
      * something can be woken once for all of it. May be NULL. */
     host_wake_fn *told;
     void *told_user;
+    /* Every change of a status and every alert, in the order of their batches, while *is_watched;
+     * while not, changes cost nothing. Set and read by any thread; a change is told when it was set
+     * before the step that made it. Both NULL: nobody ever watches. */
+    const atomic_bool *is_watched;
+    host_changed_fn *changed;
+    void *changed_user;
     size_t queue_n_max;   /* posted requests; beyond: host_post answers false */
     size_t hot_bytes_max; /* of instances; near it idle ones leave, beyond it starts are refused */
     size_t archive_lag_max;   /* journal bytes not yet archived; beyond it starts are refused */

@@ -220,6 +220,8 @@ void queries_read(struct query *q, struct archive *archive, struct frames *frame
     q->read_size = 0;
     q->is_cut = false;
     q->waiting_rows = NULL;
+    q->status = OK;
+    if (q->request->query.want_parked) return; /* these are in memory */
     for (size_t i = 0; i < q->waiting_n; i++) {
         q->status = keep_waiting(q, &q->waiting[i], frames);
         if (q->status != OK) return;
@@ -229,6 +231,12 @@ void queries_read(struct query *q, struct archive *archive, struct frames *frame
 }
 
 /* ---- merging ---- */
+
+static bool is_wanted(const struct query *q, const struct instance_view *view)
+{
+    if (q->request->query.want_parked && !view->is_parked) return false;
+    return view_matches(view, &q->archive_query);
+}
 
 /* Candidates in order. Holds not much more than a page needs, by sorting and cutting when it is
  * full. */
@@ -275,7 +283,7 @@ static enum status add_hot(void *user, const struct instance_view *view)
 {
     struct page *p = user;
 
-    if (!view_matches(view, &p->query->archive_query)) return OK;
+    if (!is_wanted(p->query, view)) return OK;
     struct candidate *c = arena_alloc_zero(p->arena, sizeof *c);
     if (c == NULL) return E_NOMEM;
     c->view = *view;
@@ -401,7 +409,7 @@ struct candidate *queries_keep(struct host *h, const struct instance_view *view)
     struct query *q = &h->queries.query;
 
     if (!h->loader.is_under_way || h->loader.job.query == NULL || q->is_void) return NULL;
-    if (!view_matches(view, &q->archive_query)) return NULL;
+    if (!is_wanted(q, view)) return NULL;
     struct candidate *c = arena_alloc_zero(&q->arena, sizeof *c);
     if (c == NULL || q->arena.size > LEFT_SIZE_MAX ||
         view_copy(view, q->request->query.want_payloads, &q->arena, &c->view) != OK) {

@@ -36,6 +36,8 @@
     X(GET, false)                                                                                  \
     X(HISTORY, false)                                                                              \
     X(CHILDREN, false)                                                                             \
+    X(WHY, true)                                                                                   \
+    X(ALERTS, false)                                                                               \
     X(WAIT, false)                                                                                 \
     X(CANCEL, false)                                                                               \
     X(PURGE_WHERE, false)                                                                          \
@@ -84,9 +86,42 @@ struct request_query {
      * view has; status_mask, terminal_only, by_completion, name, tag and error_part say nothing. */
     bool entities;
     bool want_transient; /* entities: those without state too */
+    /* Only those that wait for an operator, which are in memory (LIMIT_PARKED_N of them): the
+     * archive is not read. */
+    bool want_parked;
 };
 #define QUERY_LIMIT_MAX 1000u
 #define BACKLOG_NAMES_N_MAX 100u
+
+/* Why an instance is where it is. At most WHY_LIST_MAX of each list. */
+#define WHY_LIST_MAX 1000u
+struct why_task {
+    struct task_view task;
+    bool is_unserved; /* it waits for a worker, and none that is attached takes it */
+};
+struct why {
+    struct bytes reason; /* one line */
+    bool is_parked;      /* it waits for an operator */
+    struct bytes last_error;
+    const struct why_task *tasks; /* open steps */
+    size_t tasks_n;
+    const struct wait_view *waits; /* timers, children, calls of entities */
+    size_t waits_n;
+    bool has_more; /* there are more of either */
+    /* The orchestrator, activity or entity that has work of this instance, and that no attached
+     * worker takes; empty when there is none. */
+    struct bytes worker_name;
+};
+
+/* A list of what waits for an operator, longest waiting first; of all hubs when hub is empty. */
+struct request_alerts {
+    struct bytes hub;
+    bool has_after; /* only what comes after this one, which was the last of the page before */
+    int64_t after_ms;
+    struct bytes after_key;
+    int32_t after_task_id;
+    uint32_t limit; /* 1 to QUERY_LIMIT_MAX; clamped */
+};
 
 /* In the order of use: what every request touches stands together at the front, long texts and
  * lists at the end. Thousands are in flight at once, and each cache line of each costs a visit to
@@ -100,6 +135,7 @@ struct request {
 
     /* ---- the answer ---- */
     enum status status;
+    bool is_stale; /* a worker's answer or ABANDON: OK, but too late: nothing was changed */
     uint8_t execution_id[EXECUTION_ID_SIZE]; /* START, RESTART */
     /* the host's own, from post to done */
     uint64_t number;
@@ -128,7 +164,8 @@ struct request {
              * turn or task is parked with the reason, until an operator resubmits it. */
             bool is_parked;
             struct bytes reason;
-            int64_t extend_ms;
+            int64_t extend_ms; /* RENEW: complete-by from now */
+            bool is_limit;     /* RENEW: one is set also where the policy has none */
         } lease;
         struct { /* MESSAGE, ACK: from another shard */
             uint32_t from;
@@ -152,6 +189,7 @@ struct request {
             struct maybe execution_id; /* text; another one now: E_NOT_FOUND */
         } history;
         struct request_query query; /* QUERY */
+        struct request_alerts alerts;
         /* PURGE_WHERE: all that match, finished ones only. What does not want to go (with recurse:
          * a descendant runs) is passed over. has_more when time was short. purged_n counts whatever
          * the status is: E_UNAVAILABLE (too many of these, or the host stops) and all others may
@@ -192,13 +230,16 @@ struct request {
 
     /* ---- the rest of the answer ---- */
     char text[200]; /* for people; "" when there is nothing to add */
-    /* GET, WAIT, CHILDREN (without payloads): NULL when there is no such instance */
+    /* GET, WAIT, CHILDREN and WHY (without payloads): NULL when there is no such instance */
     const struct instance_view *view;
     /* HISTORY: strings of events; has_more: there are others. CHILDREN: strings, the ids of all
      * that its present execution has started. */
     struct bytes events;
     const struct instance_view *rows; /* QUERY */
     size_t rows_n;
+    const struct why *why; /* WHY, beside its view; NULL when there is no such instance */
+    const struct parked_view *parked; /* ALERTS; has_more */
+    size_t parked_n;
     bool has_more; /* QUERY: ask again after the last row; there is one, perhaps fewer than limit */
     uint32_t purged_n; /* PURGE, with recurse all of the tree; PURGE_WHERE */
 };

@@ -103,6 +103,7 @@ static void input_of_lease(const struct request *request, struct input *in)
     in->lease.is_parked = request->lease.is_parked;
     in->lease.reason = request->lease.reason;
     in->lease.extend_ms = request->lease.extend_ms;
+    in->lease.is_limit = request->lease.is_limit;
 }
 
 static void input_of(const struct request *request, struct input *in)
@@ -307,7 +308,7 @@ void requests_notify(struct host *h, uint32_t index, struct bytes key)
     struct list over;
     struct instance_view view;
 
-    if (h->waiters.n == 0) return;
+    if (!waiters_has(&h->waiters, key)) return;
     bool is_there = host_view(h, index, key, &view);
     if (is_there && view.status == STATUS_PENDING) return;
     list_init(&over);
@@ -446,6 +447,10 @@ void request_run(struct host *h, struct request *request)
     case REQUEST_RENEW:
         if (find_index(h, request, &index)) run_step(h, request, index);
         return;
+    case REQUEST_WHY:
+        if (find_index(h, request, &index)) why_run(h, request, index);
+        return;
+    case REQUEST_ALERTS: alerts_run(h, request); return;
     case REQUEST_GET:
     case REQUEST_HISTORY:
     case REQUEST_CHILDREN:

@@ -90,6 +90,12 @@ struct host {
     struct admission admission;
     bool is_holding; /* memory is full: starts wait */
 
+    /* Alerts are logged at most ALERT_LOGS_N times in ALERT_LOGS_NS. */
+    int64_t alert_period_ns; /* when the present period began */
+    uint32_t alerts_logged_n;
+    uint64_t alerts_unlogged_n;
+    bool has_told; /* a change, since the last feed_flush() */
+
     int64_t tick_retry_ns; /* no ticks before: memory was short */
     bool is_stopping;
     bool is_dead; /* the store failed: nothing is done or answered any more */
@@ -178,6 +184,22 @@ void children_see_hot(struct host *h, struct request *request, uint32_t index,
                       const struct instance_view *view);
 void children_see_archived(struct host *h, struct request *request, struct bytes snapshot,
                            const struct instance_view *view);
+
+/* ---- why.c: WHY, of an instance in memory ---- */
+void why_run(struct host *h, struct request *request, uint32_t index);
+
+/* ---- alerts.c: ALERTS ---- */
+void alerts_run(struct host *h, struct request *request);
+
+/* ---- feed.c: changes, for who watches ---- */
+/* An effect STATUS was made. True when it is to be kept until it is durable: somebody watches. */
+bool feed_wants(struct host *h, uint32_t index, struct effect *effect);
+/* It is durable. */
+void feed_status(struct host *h, const struct effect *effect);
+/* The same of an alert, which is also logged. */
+void feed_alert(struct host *h, const struct effect *effect);
+/* After all effects of a batch. */
+void feed_flush(struct host *h);
 
 /* ---- commit.c ---- */
 /* After the job: the batch is durable and released, or tried again later. */

@@ -3,7 +3,7 @@
  * Steps of the cores, and what becomes of their effects. Three kinds never leave the process and
  * are used at once: READY goes to the dispatcher, REPLY completes the request that is being
  * stepped, STATUS completes the requests that waited for it; the answers then wait in the batch.
- * All others wait in the batch as they are.
+ * All others wait in the batch as they are, and so does STATUS while somebody watches the feed.
  */
 #include "host/state.h"
 
@@ -15,6 +15,7 @@ static void take_reply(struct host *h, const struct effect *effect, struct reque
     assert(request != NULL);
     assert(effect->reply.request == h->steps_n);
     request->status = effect->reply.status;
+    request->is_stale = effect->reply.is_stale;
     size_t len = strnlen(effect->reply.text, sizeof request->text - 1);
     memcpy(request->text, effect->reply.text, len);
     request->text[len] = '\0';
@@ -22,7 +23,7 @@ static void take_reply(struct host *h, const struct effect *effect, struct reque
 }
 
 /* True when it was used up. */
-static bool use_at_once(struct host *h, uint32_t index, const struct effect *effect,
+static bool use_at_once(struct host *h, uint32_t index, struct effect *effect,
                         struct request *request)
 {
     switch (effect->kind) {
@@ -32,7 +33,9 @@ static bool use_at_once(struct host *h, uint32_t index, const struct effect *eff
         }
         return true;
     case EFFECT_REPLY: take_reply(h, effect, request); return true;
-    case EFFECT_STATUS: requests_notify(h, index, effect->status.key); return true;
+    case EFFECT_STATUS:
+        requests_notify(h, index, effect->status.key);
+        return !feed_wants(h, index, effect);
     case EFFECT_WORK:
     case EFFECT_SEND:
     case EFFECT_ACK:

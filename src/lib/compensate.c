@@ -70,6 +70,7 @@ void compensate(struct orchestration *o)
     struct norn_failure original = ctx->error;
     struct list *node;
 
+    o->is_undoing = true;
     while ((node = list_pop_front(&o->compensations)) != NULL) {
         const struct compensation *c = container_of(node, struct compensation, node);
         norn_status status =

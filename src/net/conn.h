@@ -53,7 +53,7 @@ void conn_limits_init(struct conn_limits *limits);
     X(connections, "connections accepted")                                                         \
     X(connections_refused, "connections closed at once: too many")                                 \
     X(calls, "gRPC calls begun")                                                                   \
-    X(pages, "HTTP/1.1 requests")                                                                  \
+    X(pages, "HTTP requests that are not gRPC")                                                    \
     X(bytes_in, "bytes received")                                                                  \
     X(bytes_out, "bytes sent")                                                                     \
     X(resets_flood, "connections closed: too many RST_STREAM received")                            \
@@ -93,6 +93,9 @@ struct conn_options {
     /* Bytes of requests that are not complete, of all connections of a thread; outlives them. NULL:
      * of this one. */
     size_t *unfinished_size;
+    /* What time it is, as HTTP writes it ("Sun, 15 Nov 2026 12:00:00 GMT"); the owner keeps it
+     * right, and outlives the connection. NULL: answers have no date. */
+    const char *date;
     bool is_trusted; /* the peer is on this machine */
 };
 

@@ -6,54 +6,27 @@
  *
  *      waiting ──first byte──> head ──empty line──> body ──all of it──> busy ──answer──> waiting
  *
- * The exchange that a service sees is this object. It outlives its connection while it is busy.
+ * The exchange that a service sees is part of this object, which outlives its connection while it
+ * is busy. A request that comes alone is not copied: its buffer is kept as it is, and the next
+ * request comes into another.
  */
 #include "net/h1.h"
 
 #include "base/assert.h"
 #include "base/clock.h"
+#include "base/list.h"
 #include "base/mem.h"
-#include "base/text.h"
-#include "net/h1_head.h"
+#include "net/h1_state.h"
 #include "net/state.h"
 
 #define AHEAD_SIZE_MAX (64 * 1024)
 #define OUT_SIZE_MAX (256 * 1024) /* of answers; then the next request waits */
 #define KEPT_SIZE_MAX (64 * 1024) /* of a buffer between two requests */
 
-enum h1_phase { H1_WAITING, H1_HEAD, H1_BODY, H1_BUSY };
+static const struct exchange_ops h1_exchange_ops;
 
-struct h1 {
-    struct conn *conn; /* NULL once the connection is gone */
-    struct mem *mem;
-    const struct conn_limits *limits;
-    struct net_counters *counters;
-    const struct http_service *service;
-    void *user;
-
-    enum h1_phase phase;
-    bool is_last; /* the connection ends with this answer */
-    bool is_over; /* nothing more is read */
-    int64_t now_ns;
-    int64_t since_ns;    /* the phase */
-    int64_t body_due_ns; /* until when more of the body must have come */
-    size_t unfinished;   /* of `in`: counted in *unfinished_all */
-    size_t *unfinished_all;
-    struct buffer in; /* what came and belongs to no complete request */
-    struct head_search search;
-    bool is_empty_line_over; /* before the head; there was one, or there will be none */
-    struct head head;
-    size_t head_size;
-    struct buffer request; /* head and body of the request that is busy */
-    struct buffer out;
-};
-
-/* What a service holds is the connection itself: there is one exchange at a time. */
-static struct h1 *h1_of(struct http_exchange *e) { return (struct h1 *)(void *)e; }
-static const struct h1 *const_h1_of(const struct http_exchange *e)
-{
-    return (const struct h1 *)(const void *)e;
-}
+/* The exchange is the first member, so that one that is const can be turned as well. */
+static struct h1 *h1_of(struct http_exchange *e) { return container_of(e, struct h1, exchange); }
 
 enum status h1_new(const struct conn_options *options, struct conn *conn, int64_t now_ns,
                    struct h1 **out)
@@ -66,8 +39,12 @@ enum status h1_new(const struct conn_options *options, struct conn *conn, int64_
     h1->limits = options->limits;
     h1->counters = options->counters;
     h1->service = options->http;
+    h1->date = options->date;
     h1->unfinished_all = options->unfinished_size;
     h1->now_ns = h1->since_ns = now_ns;
+    h1->exchange.ops = &h1_exchange_ops;
+    h1->exchange.is_trusted = options->is_trusted;
+    buffer_init(&h1->exchange.fields, h1->mem);
     buffer_init(&h1->in, h1->mem);
     buffer_init(&h1->request, h1->mem);
     buffer_init(&h1->out, h1->mem);
@@ -77,98 +54,53 @@ enum status h1_new(const struct conn_options *options, struct conn *conn, int64_
 
 static void destroy(struct h1 *h1)
 {
+    buffer_release(&h1->exchange.fields);
     buffer_release(&h1->in);
     buffer_release(&h1->request);
     buffer_release(&h1->out);
     mem_give(h1->mem, h1, sizeof *h1);
 }
 
-/* Keeps the figure of what unfinished bodies hold. */
-static void count_unfinished(struct h1 *h1)
-{
-    size_t size = h1->phase == H1_BODY ? h1->in.len : 0;
+static size_t came(const struct h1 *h1) { return h1->in.len - h1->in_at; }
 
-    *h1->unfinished_all += size - h1->unfinished;
-    h1->unfinished = size;
+/* Keeps the figure of what requests hold: those that are coming, and those at work. */
+static void count_held(struct h1 *h1)
+{
+    size_t size = h1->request.len;
+
+    if (h1->phase == H1_BODY) size += came(h1);
+    *h1->unfinished_all += size - h1->held;
+    h1->held = size;
+}
+
+static void forget_input(struct h1 *h1)
+{
+    buffer_release(&h1->in);
+    h1->in_at = 0;
 }
 
 void h1_free(struct h1 *h1, int64_t now_ns)
 {
     h1->now_ns = now_ns;
-    buffer_release(&h1->in);
-    count_unfinished(h1);
+    /* The figure may be gone before a handler that is still at work. */
+    *h1->unfinished_all -= h1->held;
+    h1->held = 0;
     h1->conn = NULL;
     if (h1->phase != H1_BUSY) {
         destroy(h1);
         return;
     }
-    /* The handler may answer inside, which frees it. */
-    h1->service->closed(h1->service->user, (struct http_exchange *)h1);
+    forget_input(h1);
+    buffer_release(&h1->out);
+    h1->exchange.is_closed = true;
+    /* The handler may end the exchange inside, which frees it. */
+    h1->service->closed(h1->service->user, &h1->exchange);
 }
 
 static void set_phase(struct h1 *h1, enum h1_phase phase)
 {
     h1->phase = phase;
     h1->since_ns = h1->now_ns;
-}
-
-/* ---- answers ---- */
-
-static const char *reason_of(unsigned status)
-{
-    switch (status) {
-    case 200: return "OK";
-    case 201: return "Created";
-    case 202: return "Accepted";
-    case 204: return "No Content";
-    case 304: return "Not Modified";
-    case 400: return "Bad Request";
-    case 401: return "Unauthorized";
-    case 403: return "Forbidden";
-    case 404: return "Not Found";
-    case 405: return "Method Not Allowed";
-    case 409: return "Conflict";
-    case 413: return "Content Too Large";
-    case 417: return "Expectation Failed";
-    case 429: return "Too Many Requests";
-    case 431: return "Request Header Fields Too Large";
-    case 500: return "Internal Server Error";
-    case 501: return "Not Implemented";
-    case 503: return "Service Unavailable";
-    case 504: return "Gateway Timeout";
-    case 505: return "HTTP Version Not Supported";
-    default: return "Status";
-    }
-}
-
-static bool has_body(unsigned status) { return status >= 200 && status != 204 && status != 304; }
-
-static void write_answer(struct h1 *h1, unsigned status, const char *type, struct bytes body,
-                         bool is_head)
-{
-    buffer_format(&h1->out, "HTTP/1.1 %u %s\r\n", status, reason_of(status));
-    if (has_body(status)) {
-        if (body.len > 0) buffer_format(&h1->out, "content-type: %.200s\r\n", type);
-        buffer_format(&h1->out, "content-length: %zu\r\n", body.len);
-    }
-    buffer_format(&h1->out, h1->is_last ? "connection: close\r\n\r\n" : "\r\n");
-    if (has_body(status) && !is_head) buffer_append_bytes(&h1->out, body);
-    if (h1->is_last) h1->is_over = true;
-    if (h1->out.failed) {
-        /* Half an answer would be taken for a whole one: none at all. */
-        buffer_release(&h1->out);
-        h1->is_over = true;
-        h1->counters->out_of_memory++;
-    }
-}
-
-/* The request cannot be understood or taken: where the next one would start is not known either. */
-static void refuse(struct h1 *h1, unsigned status)
-{
-    if (status != 413 && status != 503) h1->counters->http_malformed++;
-    h1->is_last = true;
-    write_answer(h1, status, "text/plain", bytes_of_text(reason_of(status)), false);
-    buffer_release(&h1->in);
 }
 
 /* ---- requests ---- */
@@ -180,17 +112,25 @@ static void begin_head(struct h1 *h1)
     h1->is_empty_line_over = false;
 }
 
+/* The request cannot be understood or taken: where the next one would start is not known either. */
+static void refuse(struct h1 *h1, unsigned status)
+{
+    if (status != 413 && status != 503) h1->counters->http_malformed++;
+    h1->is_last = true;
+    h1->exchange.is_head = false;
+    h1_write_answer(h1, status, "text/plain", bytes_of_text(http_status_reason(status)));
+    forget_input(h1);
+}
+
 /* One empty line before a request is allowed and means nothing. False: it may be half of one. */
 static bool skip_empty_line(struct h1 *h1)
 {
-    struct buffer *in = &h1->in;
+    const uint8_t *at = h1->in.ptr + h1->in_at;
 
     if (h1->is_empty_line_over) return true;
-    if (in->len == 1 && in->ptr[0] == '\r') return false;
+    if (came(h1) == 1 && at[0] == '\r') return false;
     h1->is_empty_line_over = true;
-    if (in->len < 2 || memcmp(in->ptr, "\r\n", 2) != 0) return true;
-    memmove(in->ptr, in->ptr + 2, in->len - 2);
-    in->len -= 2;
+    if (came(h1) >= 2 && memcmp(at, "\r\n", 2) == 0) h1->in_at += 2;
     return true;
 }
 
@@ -198,9 +138,10 @@ static bool skip_empty_line(struct h1 *h1)
 static bool read_head(struct h1 *h1)
 {
     if (!skip_empty_line(h1)) return false;
-    unsigned refusal = head_find(&h1->search, buffer_view(&h1->in), &h1->head_size);
+    const uint8_t *at = h1->in.ptr + h1->in_at;
+    unsigned refusal = head_find(&h1->search, bytes_make(at, came(h1)), &h1->head_size);
     if (refusal == 0 && h1->head_size == 0) return false;
-    if (refusal == 0) refusal = head_parse(bytes_make(h1->in.ptr, h1->head_size), &h1->head);
+    if (refusal == 0) refusal = head_parse(bytes_make(at, h1->head_size), &h1->head);
     if (refusal == 0 && h1->head.body_size > h1->limits->message_size_max) refusal = 413;
     if (refusal != 0) {
         refuse(h1, refusal);
@@ -208,41 +149,86 @@ static bool read_head(struct h1 *h1)
     }
     set_phase(h1, H1_BODY);
     h1->body_due_ns = h1->now_ns + h1->limits->body_ms * NS_PER_MS;
-    bool is_body_awaited = h1->in.len < h1->head_size + h1->head.body_size;
-    if (h1->head.is_continue_expected && is_body_awaited)
-        buffer_append_bytes(&h1->out, BYTES_LITERAL("HTTP/1.1 100 Continue\r\n\r\n"));
+    h1->is_continue_due = h1->head.is_continue_expected;
+    h1->body_size = 0;
+    chunks_init(&h1->chunks, h1->limits->message_size_max);
     return true;
+}
+
+/* The first `size` bytes that came are the request; `taken` bytes are gone with it. */
+static bool take_request(struct h1 *h1, size_t size, size_t taken)
+{
+    if (h1->in_at == 0 && h1->in.len == taken) {
+        struct buffer empty = h1->request;
+        h1->request = h1->in;
+        h1->request.len = size;
+        h1->in = empty;
+        assert(h1->in.len == 0);
+    } else {
+        buffer_append(&h1->request, h1->in.ptr + h1->in_at, size);
+        h1->in_at += taken;
+    }
+    if (!h1->request.failed) return true;
+    buffer_clear(&h1->request);
+    refuse(h1, 503);
+    return false;
+}
+
+/* What was decoded stands behind the head, and what came since behind that. */
+static bool read_chunks(struct h1 *h1)
+{
+    size_t at = h1->in_at + h1->head_size + h1->body_size;
+    size_t taken = 0;
+    size_t made = 0;
+    unsigned refusal = chunks_read(&h1->chunks, h1->in.ptr + at, h1->in.len - at, &taken, &made);
+
+    if (refusal != 0) {
+        refuse(h1, refusal);
+        return false;
+    }
+    size_t size_before = h1->head_size + h1->body_size;
+    h1->body_size += made;
+    if (chunks_are_done(&h1->chunks))
+        return take_request(h1, h1->head_size + h1->body_size, size_before + taken);
+    assert(at + taken == h1->in.len);
+    h1->in.len = at + made;
+    return false;
 }
 
 static bool read_body(struct h1 *h1)
 {
-    size_t size = h1->head_size + (size_t)h1->head.body_size;
+    if (h1->head.is_chunked) return read_chunks(h1);
+    h1->body_size = (size_t)h1->head.body_size;
+    size_t size = h1->head_size + h1->body_size;
+    return came(h1) >= size && take_request(h1, size, size);
+}
 
-    if (h1->in.len < size) return false;
-    if (h1->in.len == size) {
-        struct buffer empty = h1->request;
-        h1->request = h1->in;
-        h1->in = empty;
-        buffer_clear(&h1->in);
-    } else {
-        buffer_append(&h1->request, h1->in.ptr, size);
-        memmove(h1->in.ptr, h1->in.ptr + size, h1->in.len - size);
-        h1->in.len -= size;
-    }
-    if (h1->request.failed) {
-        refuse(h1, 503);
-        return false;
-    }
-    return true;
+static struct bytes part(const struct h1 *h1, struct head_span span)
+{
+    return bytes_make(h1->request.ptr + span.at, span.len);
 }
 
 static void give_to_service(struct h1 *h1)
 {
+    struct http_exchange *e = &h1->exchange;
+
     set_phase(h1, H1_BUSY);
     h1->counters->pages++;
     if (h1->head.is_close) h1->is_last = true;
-    h1->user = NULL;
-    h1->service->request(h1->service->user, (struct http_exchange *)h1);
+    h1->is_full_told = false;
+    e->method = part(h1, h1->head.method);
+    e->path = part(h1, h1->head.path);
+    e->query = part(h1, h1->head.query);
+    e->body = bytes_make(h1->request.ptr + h1->head_size, h1->body_size);
+    exchange_open(e);
+    h1->service->request(h1->service->user, e);
+}
+
+static void send_continue(struct h1 *h1)
+{
+    if (!h1->is_continue_due || h1->is_over) return;
+    h1->is_continue_due = false;
+    buffer_append_bytes(&h1->out, BYTES_LITERAL("HTTP/1.1 100 Continue\r\n\r\n"));
 }
 
 /* Goes on as far as it can. Requests that are answered inside of request() come one after the
@@ -251,33 +237,47 @@ static void advance(struct h1 *h1)
 {
     while (!h1->is_over && h1->phase != H1_BUSY && h1->out.len < OUT_SIZE_MAX) {
         if (h1->phase == H1_WAITING) {
-            if (h1->in.len == 0) return;
+            if (came(h1) == 0) return;
             begin_head(h1);
         }
         if (h1->phase == H1_HEAD && !read_head(h1)) return;
-        if (!read_body(h1)) return;
+        if (!read_body(h1)) {
+            send_continue(h1);
+            return;
+        }
         give_to_service(h1);
     }
+}
+
+/* Moves what is left up to the start, once for all requests that came together. */
+static void append_input(struct h1 *h1, struct bytes bytes)
+{
+    if (h1->in_at > 0) {
+        size_t left = came(h1);
+        if (left > 0) memmove(h1->in.ptr, h1->in.ptr + h1->in_at, left);
+        h1->in.len = left;
+        h1->in_at = 0;
+    }
+    buffer_append_bytes(&h1->in, bytes);
+    if (!h1->in.failed) return;
+    h1->counters->out_of_memory++;
+    h1->is_over = true;
 }
 
 enum status h1_feed(struct h1 *h1, int64_t now_ns, struct bytes bytes)
 {
     h1->now_ns = now_ns;
     if (h1->is_over) return E_CLOSED;
-    buffer_append_bytes(&h1->in, bytes);
-    if (h1->in.failed) {
-        h1->counters->out_of_memory++;
-        h1->is_over = true;
-    }
+    append_input(h1, bytes);
     if (h1->phase == H1_BODY)
         h1->body_due_ns = conn_body_due_ns(h1->limits, h1->body_due_ns, now_ns, bytes.len);
     advance(h1);
-    count_unfinished(h1);
-    if (!h1->is_over && h1->unfinished > SMALL_SIZE &&
+    count_held(h1);
+    if (!h1->is_over && h1->phase == H1_BODY && h1->held > SMALL_SIZE &&
         *h1->unfinished_all > h1->limits->unfinished_size_total) {
         h1->counters->requests_too_large++;
         refuse(h1, 503);
-        count_unfinished(h1);
+        count_held(h1);
     }
     return h1->is_over ? E_CLOSED : OK;
 }
@@ -286,18 +286,26 @@ bool h1_wants_read(const struct h1 *h1)
 {
     bool is_waiting = h1->phase == H1_BUSY || h1->out.len >= OUT_SIZE_MAX;
 
-    return !h1->is_over && (!is_waiting || h1->in.len < AHEAD_SIZE_MAX);
+    return !h1->is_over && (!is_waiting || came(h1) < AHEAD_SIZE_MAX);
+}
+
+static void tell_writable(struct h1 *h1)
+{
+    if (!h1->is_full_told || h1->out.len > h1->limits->stream_queue_size / 2) return;
+    h1->is_full_told = false;
+    if (h1->phase == H1_BUSY) h1->service->writable(h1->service->user, &h1->exchange);
 }
 
 bool h1_pull(struct h1 *h1, struct buffer *out)
 {
     /* An answer that came outside of h1_feed() makes room for the next request. */
     advance(h1);
-    count_unfinished(h1);
+    count_held(h1);
     if (h1->out.len == 0) return false;
     buffer_append_bytes(out, buffer_view(&h1->out));
     buffer_clear(&h1->out);
     if (h1->out.size > KEPT_SIZE_MAX) buffer_release(&h1->out);
+    tell_writable(h1);
     return true;
 }
 
@@ -339,56 +347,85 @@ int64_t h1_tick(struct h1 *h1, int64_t now_ns)
     return INT64_MAX;
 }
 
-/* ---- http.h ---- */
+/* ---- the exchange ---- */
 
-static struct bytes part(const struct http_exchange *e, struct head_span span)
+static struct bytes exchange_header(const struct http_exchange *e, const char *name)
 {
-    return bytes_make(const_h1_of(e)->request.ptr + span.at, span.len);
-}
-
-struct bytes http_method(const struct http_exchange *e)
-{
-    return part(e, const_h1_of(e)->head.method);
-}
-
-struct bytes http_path(const struct http_exchange *e) { return part(e, const_h1_of(e)->head.path); }
-
-struct bytes http_query(const struct http_exchange *e)
-{
-    return part(e, const_h1_of(e)->head.query);
-}
-
-struct bytes http_header(const struct http_exchange *e, const char *name)
-{
-    const struct h1 *h1 = const_h1_of(e);
+    const struct h1 *h1 = (const struct h1 *)(const void *)e;
 
     return head_field_value(&h1->head, buffer_view(&h1->request), name);
 }
 
-struct bytes http_body(const struct http_exchange *e)
+/* The service has done its part. */
+static void end_exchange(struct h1 *h1)
 {
-    const struct h1 *h1 = const_h1_of(e);
-
-    return bytes_make(h1->request.ptr + h1->head_size, (size_t)h1->head.body_size);
-}
-
-void http_set_user(struct http_exchange *e, void *user) { h1_of(e)->user = user; }
-
-void *http_user(const struct http_exchange *e) { return const_h1_of(e)->user; }
-
-void http_answer(struct http_exchange *e, unsigned status, const char *type, struct bytes body)
-{
-    struct h1 *h1 = h1_of(e);
-
     assert(h1->phase == H1_BUSY);
+    exchange_end(&h1->exchange);
     if (h1->conn == NULL) {
         destroy(h1);
         return;
     }
-    bool is_head = bytes_equal(http_method(e), BYTES_LITERAL("HEAD"));
-    write_answer(h1, status, type, body, is_head);
     buffer_clear(&h1->request);
     if (h1->request.size > KEPT_SIZE_MAX) buffer_release(&h1->request);
     set_phase(h1, H1_WAITING);
     conn_wake(h1->conn);
 }
+
+static void exchange_answer(struct http_exchange *e, unsigned status, const char *type,
+                            struct bytes body)
+{
+    struct h1 *h1 = h1_of(e);
+
+    if (h1->conn != NULL) h1_write_answer(h1, status, type, body);
+    end_exchange(h1);
+}
+
+static void exchange_begin(struct http_exchange *e, unsigned status, const char *type)
+{
+    struct h1 *h1 = h1_of(e);
+
+    h1_write_begin(h1, status, type);
+    conn_wake(h1->conn);
+}
+
+static enum status exchange_send(struct http_exchange *e, struct bytes bytes)
+{
+    struct h1 *h1 = h1_of(e);
+
+    if (h1->is_over) return E_CLOSED; /* for want of memory; closed() comes with the end */
+    enum status status = h1_write_part(h1, bytes);
+    if (status == OK) conn_wake(h1->conn);
+    return status;
+}
+
+static bool exchange_is_full(struct http_exchange *e)
+{
+    struct h1 *h1 = h1_of(e);
+    bool is_full = h1->out.len >= h1->limits->stream_queue_size;
+
+    if (is_full) h1->is_full_told = true;
+    return is_full;
+}
+
+static size_t exchange_queued(const struct http_exchange *e)
+{
+    return ((const struct h1 *)(const void *)e)->out.len;
+}
+
+static void exchange_finish(struct http_exchange *e, bool is_whole)
+{
+    struct h1 *h1 = h1_of(e);
+
+    if (h1->conn != NULL) h1_write_end(h1, is_whole);
+    end_exchange(h1);
+}
+
+static const struct exchange_ops h1_exchange_ops = {
+    .header = exchange_header,
+    .answer = exchange_answer,
+    .begin = exchange_begin,
+    .send = exchange_send,
+    .is_full = exchange_is_full,
+    .queued = exchange_queued,
+    .finish = exchange_finish,
+};

@@ -3,7 +3,7 @@
  * Strict reading of the head of a request. Refused are: lines that end in LF alone, CR anywhere
  * else, control characters, folded lines, space around a field's name, anything but one space
  * between the parts of the first line, both lengths at once, a length given twice or not in digits,
- * and a missing or second Host.
+ * a transfer coding that is not "chunked" alone, and a missing or second Host.
  */
 #include "net/h1_head.h"
 
@@ -11,57 +11,92 @@
 
 /* ---- characters ---- */
 
+enum {
+    TOKEN = 1,   /* of a method or a field's name */
+    VALUE = 2,   /* of a field's value, and of the first line */
+    VISIBLE = 4, /* of a target */
+    HOST = 8,    /* of a host with its port */
+};
+/* What each byte may be part of. */
+#define L (TOKEN | VALUE | VISIBLE | HOST)
+#define T (TOKEN | VALUE | VISIBLE)
+#define H (HOST | VALUE | VISIBLE)
+#define M (VALUE | VISIBLE)
+#define V VALUE
+/* clang-format off */
+static const uint8_t classes[256] = {
+    0, 0, 0, 0, 0, 0, 0, 0, 0, V, 0, 0, 0, 0, 0, 0,
+    0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+    V, L, M, T, L, L, L, L, H, H, L, L, H, L, L, M, /*  !"#$%&'()*+,-./ */
+    L, L, L, L, L, L, L, L, L, L, H, H, M, H, M, M, /* 0123456789:;<=>? */
+    M, L, L, L, L, L, L, L, L, L, L, L, L, L, L, L, /* @ABCDEFGHIJKLMNO */
+    L, L, L, L, L, L, L, L, L, L, L, H, M, H, T, L, /* PQRSTUVWXYZ[\]^_ */
+    T, L, L, L, L, L, L, L, L, L, L, L, L, L, L, L, /* `abcdefghijklmno */
+    L, L, L, L, L, L, L, L, L, L, L, M, T, M, L, 0, /* pqrstuvwxyz{|}~ */
+    V, V, V, V, V, V, V, V, V, V, V, V, V, V, V, V,
+    V, V, V, V, V, V, V, V, V, V, V, V, V, V, V, V,
+    V, V, V, V, V, V, V, V, V, V, V, V, V, V, V, V,
+    V, V, V, V, V, V, V, V, V, V, V, V, V, V, V, V,
+    V, V, V, V, V, V, V, V, V, V, V, V, V, V, V, V,
+    V, V, V, V, V, V, V, V, V, V, V, V, V, V, V, V,
+    V, V, V, V, V, V, V, V, V, V, V, V, V, V, V, V,
+    V, V, V, V, V, V, V, V, V, V, V, V, V, V, V, V,
+};
+/* clang-format on */
+#undef L
+#undef T
+#undef H
+#undef M
+#undef V
+
 static bool is_digit(uint8_t c) { return c >= '0' && c <= '9'; }
 
-static bool is_token(uint8_t c)
-{
-    if (is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) return true;
-    return c != 0 && strchr("!#$%&'*+-.^_`|~", c) != NULL;
-}
-
-static bool is_visible(uint8_t c) { return c > 0x20 && c < 0x7f; }
-
-static bool is_value(uint8_t c) { return c == '\t' || (c >= 0x20 && c != 0x7f); }
-
-static bool is_all(struct bytes b, bool (*is)(uint8_t))
+static bool is_all(struct bytes b, uint8_t class)
 {
     for (size_t i = 0; i < b.len; i++) {
-        if (!is(b.ptr[i])) return false;
+        if ((classes[b.ptr[i]] & class) == 0) return false;
     }
     return true;
 }
 
 static uint8_t lower(uint8_t c) { return c >= 'A' && c <= 'Z' ? (uint8_t)(c + 32) : c; }
 
-static bool is_word(struct bytes b, const char *word)
+bool head_is_word(struct bytes b, const char *word)
 {
-    if (b.len != strlen(word)) return false;
     for (size_t i = 0; i < b.len; i++) {
-        if (lower(b.ptr[i]) != (uint8_t)word[i]) return false;
+        /* A word that is shorter ends with a NUL, which is no byte of a head. */
+        if (lower(b.ptr[i]) != (uint8_t)word[i] || word[i] == 0) return false;
     }
-    return true;
+    return word[b.len] == 0;
 }
+
+bool head_is_value(struct bytes value) { return is_all(value, VALUE); }
+
+bool head_is_token(struct bytes value) { return is_all(value, TOKEN); }
 
 /* ---- the end of the head ---- */
 
 unsigned head_find(struct head_search *search, struct bytes bytes, size_t *size)
 {
+    const size_t end = bytes.len < HEAD_SIZE_MAX ? bytes.len : HEAD_SIZE_MAX;
+    size_t at = search->at;
+
     *size = 0;
-    for (; search->at < bytes.len; search->at++) {
-        size_t at = search->at;
-        uint8_t c = bytes.ptr[at];
-        bool is_after_cr = at > 0 && bytes.ptr[at - 1] == '\r';
-        if (at >= HEAD_SIZE_MAX) return 431;
-        if ((c == '\n') != is_after_cr) return 400;
-        if (c != '\n' && c != '\r' && !is_value(c)) return 400;
-        if (c != '\n') continue;
-        if (at - search->line_at == 1) {
-            *size = ++search->at;
-            return 0;
+    for (;;) {
+        while (at < end && (classes[bytes.ptr[at]] & VALUE) != 0) at++;
+        if (at == end) break;
+        if (bytes.ptr[at] != '\r') return 400;
+        if (at + 1 == end) break; /* what follows has not come yet */
+        if (bytes.ptr[at + 1] != '\n') return 400;
+        at += 2;
+        if (at - search->line_at == 2) {
+            *size = at;
+            break;
         }
-        search->line_at = at + 1;
+        search->line_at = at;
     }
-    return 0;
+    search->at = at;
+    return *size == 0 && bytes.len > HEAD_SIZE_MAX ? 431 : 0;
 }
 
 /* ---- the first line ---- */
@@ -82,62 +117,73 @@ static bool cut(struct bytes *rest, uint8_t c, struct bytes *part)
     return true;
 }
 
+bool head_split_target(struct bytes target, struct bytes *path, struct bytes *query)
+{
+    if (target.len == 0 || !is_all(target, VISIBLE)) return false;
+    if (target.ptr[0] != '/' && !bytes_equal(target, BYTES_LITERAL("*"))) return false;
+    if (memchr(target.ptr, '#', target.len) != NULL) return false;
+    *query = target;
+    if (!cut(query, '?', path)) {
+        *path = target;
+        *query = bytes_make(target.ptr + target.len, 0);
+    }
+    return true;
+}
+
 /* "/path?query", "*" or "http://host/path". */
 static bool parse_target(struct bytes head, struct bytes target, struct head *out)
 {
     struct bytes path;
+    struct bytes query;
 
-    if (target.len == 0 || !is_all(target, is_visible)) return false;
     if (bytes_start_with(target, BYTES_LITERAL("http://"))) {
         struct bytes rest = bytes_make(target.ptr + 7, target.len - 7);
         const uint8_t *slash = rest.len == 0 ? NULL : memchr(rest.ptr, '/', rest.len);
         if (slash == NULL) return false;
+        if (!is_all(bytes_make(rest.ptr, (size_t)(slash - rest.ptr)), HOST)) return false;
         target = bytes_make(slash, (size_t)(target.ptr + target.len - slash));
     }
-    if (target.ptr[0] != '/' && !bytes_equal(target, BYTES_LITERAL("*"))) return false;
-    if (memchr(target.ptr, '#', target.len) != NULL) return false;
-    if (!cut(&target, '?', &path)) {
-        path = target;
-        target = bytes_make(path.ptr + path.len, 0);
-    }
+    if (!head_split_target(target, &path, &query)) return false;
     out->path = span(head, path);
-    out->query = span(head, target);
+    out->query = span(head, query);
     return true;
 }
 
-static unsigned parse_first_line(struct bytes head, struct bytes line, struct head *out,
-                                 bool *is_1_0)
+static unsigned parse_first_line(struct bytes head, struct bytes line, struct head *out)
 {
     struct bytes method;
     struct bytes target;
 
     if (!cut(&line, ' ', &method) || !cut(&line, ' ', &target)) return 400;
-    if (method.len == 0 || !is_all(method, is_token)) return 400;
+    if (method.len == 0 || !is_all(method, TOKEN)) return 400;
     if (!parse_target(head, target, out)) return 400;
     out->method = span(head, method);
     if (line.len != 8 || !bytes_start_with(line, BYTES_LITERAL("HTTP/")) ||
         !is_digit(line.ptr[5]) || line.ptr[6] != '.' || !is_digit(line.ptr[7]))
         return 400;
-    if (line.ptr[5] != '1') return 505;
-    *is_1_0 = line.ptr[7] == '0';
+    if (line.ptr[5] != '1' || line.ptr[7] > '1') return 505;
+    out->is_1_0 = line.ptr[7] == '0';
     return 0;
 }
 
 /* ---- fields ---- */
 
-static struct bytes trim(struct bytes b)
+struct bytes head_trim(struct bytes b)
 {
     while (b.len > 0 && (b.ptr[0] == ' ' || b.ptr[0] == '\t')) b = bytes_make(b.ptr + 1, b.len - 1);
     while (b.len > 0 && (b.ptr[b.len - 1] == ' ' || b.ptr[b.len - 1] == '\t')) b.len--;
     return b;
 }
 
-static bool parse_size(struct bytes value, uint64_t *out)
+bool head_parse_size(struct bytes value, uint64_t *out)
 {
     uint64_t size = 0;
 
-    if (value.len == 0 || value.len > 18 || !is_all(value, is_digit)) return false;
-    for (size_t i = 0; i < value.len; i++) size = size * 10 + (uint64_t)(value.ptr[i] - '0');
+    if (value.len == 0 || value.len > 18) return false;
+    for (size_t i = 0; i < value.len; i++) {
+        if (!is_digit(value.ptr[i])) return false;
+        size = size * 10 + (uint64_t)(value.ptr[i] - '0');
+    }
     *out = size;
     return true;
 }
@@ -147,9 +193,9 @@ static bool has_word(struct bytes list, const char *word)
     struct bytes part;
 
     while (cut(&list, ',', &part)) {
-        if (is_word(trim(part), word)) return true;
+        if (head_is_word(head_trim(part), word)) return true;
     }
-    return is_word(trim(list), word);
+    return head_is_word(head_trim(list), word);
 }
 
 /* What was seen so far; each may be there once. */
@@ -162,18 +208,20 @@ struct seen {
 static unsigned take_field(struct head *out, struct bytes name, struct bytes value,
                            struct seen *seen)
 {
-    if (is_word(name, "content-length")) {
-        if (seen->has_size || !parse_size(value, &out->body_size)) return 400;
+    if (head_is_word(name, "content-length")) {
+        if (seen->has_size || !head_parse_size(value, &out->body_size)) return 400;
         seen->has_size = true;
-    } else if (is_word(name, "transfer-encoding")) {
+    } else if (head_is_word(name, "transfer-encoding")) {
+        /* Another coding around the chunks, or a second field, is read differently by others. */
+        if (seen->has_coding || !head_is_word(value, "chunked")) return 400;
         seen->has_coding = true;
-    } else if (is_word(name, "host")) {
-        if (seen->has_host) return 400;
+    } else if (head_is_word(name, "host")) {
+        if (seen->has_host || !is_all(value, HOST)) return 400;
         seen->has_host = true;
-    } else if (is_word(name, "connection")) {
+    } else if (head_is_word(name, "connection")) {
         if (has_word(value, "close")) out->is_close = true;
-    } else if (is_word(name, "expect")) {
-        if (!is_word(value, "100-continue")) return 417;
+    } else if (head_is_word(name, "expect")) {
+        if (!head_is_word(value, "100-continue")) return 417;
         out->is_continue_expected = true;
     }
     return 0;
@@ -186,9 +234,8 @@ static unsigned parse_field(struct bytes head, struct bytes line, struct head *o
 
     if (!cut(&line, ':', &name)) return 400;
     /* A folded line starts with a space, and so has no valid name either. */
-    if (name.len == 0 || !is_all(name, is_token)) return 400;
-    struct bytes value = trim(line);
-    if (!is_all(value, is_value)) return 400;
+    if (name.len == 0 || !is_all(name, TOKEN)) return 400;
+    struct bytes value = head_trim(line); /* head_find() has seen that no byte of it is wrong */
     if (out->fields_n == HEAD_FIELDS_N_MAX) return 431;
     out->fields[out->fields_n++] = (struct head_field){span(head, name), span(head, value)};
     return take_field(out, name, value, seen);
@@ -199,24 +246,23 @@ unsigned head_parse(struct bytes head, struct head *out)
     struct bytes rest = head;
     struct bytes line;
     struct seen seen = {false, false, false};
-    bool is_1_0 = false;
 
     assert(head.len <= HEAD_SIZE_MAX);
     out->fields_n = 0;
     out->body_size = 0;
-    out->is_close = out->is_continue_expected = false;
+    out->is_1_0 = out->is_close = out->is_continue_expected = false;
     if (!cut(&rest, '\n', &line) || line.len == 0) return 400;
     line.len--; /* head_find() has seen the CR */
-    unsigned refusal = parse_first_line(head, line, out, &is_1_0);
+    unsigned refusal = parse_first_line(head, line, out);
     while (refusal == 0 && cut(&rest, '\n', &line) && line.len > 1) {
         line.len--;
         refusal = parse_field(head, line, out, &seen);
     }
     if (refusal != 0) return refusal;
-    if (seen.has_coding && (seen.has_size || is_1_0)) return 400;
-    if (seen.has_coding) return 501;
-    if (!is_1_0 && !seen.has_host) return 400;
-    if (is_1_0) {
+    if (seen.has_coding && (seen.has_size || out->is_1_0)) return 400;
+    if (!out->is_1_0 && !seen.has_host) return 400;
+    out->is_chunked = seen.has_coding;
+    if (out->is_1_0) {
         out->is_close = true;
         out->is_continue_expected = false;
     }
@@ -227,7 +273,7 @@ struct bytes head_field_value(const struct head *head, struct bytes bytes, const
 {
     for (size_t i = 0; i < head->fields_n; i++) {
         const struct head_field *f = &head->fields[i];
-        if (is_word(bytes_make(bytes.ptr + f->name.at, f->name.len), name))
+        if (head_is_word(bytes_make(bytes.ptr + f->name.at, f->name.len), name))
             return bytes_make(bytes.ptr + f->value.at, f->value.len);
     }
     return BYTES_NONE;

@@ -2,6 +2,7 @@
  *
  * The head of an HTTP/1.1 request (RFC 9112), read strictly: what two readers could understand
  * differently is refused, because there may be another reader in front of us. No I/O, no memory.
+ * HTTP/2 shares what is the same there.
  */
 #ifndef NET_H1_HEAD_H
 #define NET_H1_HEAD_H
@@ -30,6 +31,8 @@ struct head {
     struct head_field fields[HEAD_FIELDS_N_MAX];
     uint16_t fields_n;
     uint64_t body_size; /* content-length, 0 without */
+    bool is_chunked;    /* the body comes in chunks (h1_chunk.h) instead */
+    bool is_1_0;        /* HTTP/1.0: knows no chunks */
     bool is_close;      /* the connection ends after the answer */
     bool is_continue_expected;
 };
@@ -44,10 +47,23 @@ struct head_search {
  * *size = 0 when more must come, else the HTTP status to refuse with: 400 or 431. */
 unsigned head_find(struct head_search *search, struct bytes bytes, size_t *size);
 
-/* head: as found. Answers 0, or the HTTP status to refuse with: 400, 417, 431, 501 or 505. */
+/* head: as found. Answers 0, or the HTTP status to refuse with: 400, 417, 431 or 505. */
 unsigned head_parse(struct bytes head, struct head *out);
 
 /* By lower-case name; empty when it is not there. Borrowed from `bytes`, where the head is. */
 struct bytes head_field_value(const struct head *head, struct bytes bytes, const char *name);
+
+/* "/path?query" or "*", cut in two. False when it is neither, or has what may not stand there. */
+bool head_split_target(struct bytes target, struct bytes *path, struct bytes *query);
+/* Decimal digits and nothing else, below 10^18. */
+bool head_parse_size(struct bytes value, uint64_t *out);
+/* Only what may stand in a field's value: no control characters but tab. */
+bool head_is_value(struct bytes value);
+/* Only what may stand in a method or a field's name. */
+bool head_is_token(struct bytes value);
+/* Without the spaces and tabs around it. */
+struct bytes head_trim(struct bytes value);
+/* The same letters, upper or lower case. word: lower case. */
+bool head_is_word(struct bytes value, const char *word);
 
 #endif

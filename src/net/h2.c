@@ -89,6 +89,9 @@ enum status h2_new(const struct conn_options *options, struct conn *conn, int64_
     h2->limits = limits;
     h2->counters = options->counters;
     h2->service = options->grpc;
+    h2->http = options->http;
+    h2->date = options->date;
+    h2->is_trusted = options->is_trusted;
     h2->unfinished_all = options->unfinished_size;
     h2->now_ns = h2->born_ns = h2->received_ns = h2->pinged_ns = now_ns;
     pool_init(&h2->own_pool, options->mem, OWN_POOL_SIZE);
@@ -164,6 +167,7 @@ static void let_calls_go(struct h2 *h2)
             assert(call->is_handled);
             assert(call->is_closed);
             call_drop_slot(call);
+            request_uncount(call);
             call->h2 = NULL;
             list_remove(&call->link);
             h2->calls_n--;
@@ -179,6 +183,7 @@ void h2_free(struct h2 *h2, int64_t now_ns)
     assert(h2->queued == 0);
     assert(h2->slots_n == 0);
     assert(h2->coming_n == 0);
+    assert(h2->http_begun_n == 0);
     assert(h2->unfinished == 0);
     assert(h2->streams_n == 0);
     nghttp2_session_del(h2->session);
@@ -251,7 +256,10 @@ static void tell_writable(struct h2 *h2)
         call->is_full_told = false;
         h2->full_told_n--;
         if (!call->is_handled) continue;
-        h2->service->writable(h2->service->user, call);
+        if (call->is_http)
+            h2->http->writable(h2->http->user, &call->http);
+        else
+            h2->service->writable(h2->service->user, call);
         node = list_first(&h2->calls);
     }
 }
@@ -401,6 +409,7 @@ int64_t h2_tick(struct h2 *h2, int64_t now_ns)
     }
     next_ns = earlier(next_ns, tick_coming(h2));
     next_ns = earlier(next_ns, tick_stall(h2));
+    next_ns = earlier(next_ns, http_tick(h2));
     next_ns = earlier(next_ns, h2->calls_n == 0 ? tick_idle(h2) : tick_ping(h2));
     return h2->is_ending ? INT64_MAX : next_ns;
 }

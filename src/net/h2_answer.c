@@ -80,7 +80,9 @@ static ssize_t read_queue(nghttp2_session *session, int32_t stream_id, uint8_t *
         return NGHTTP2_ERR_DEFERRED;
     }
     if (n > 0) *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
-    if (n == waiting && call->is_ended) {
+    if (n == waiting && call->is_ended && call->is_http) {
+        *flags |= NGHTTP2_DATA_FLAG_EOF;
+    } else if (n == waiting && call->is_ended) {
         nghttp2_nv trailers[2];
         size_t trailers_n = trailers_of(call, trailers);
         *flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
@@ -149,6 +151,62 @@ void answer_http(struct grpc_call *call, const char *status)
     call->is_begun = true;
     check_submitted(call,
                     nghttp2_submit_response(call->h2->session, call->stream_id, headers, 1, NULL));
+}
+
+/* Copied by nghttp2. Values of answers differ: in the peer's table they would only push out what
+ * comes again. */
+static nghttp2_nv copied_header(struct bytes name, struct bytes value)
+{
+    return (nghttp2_nv){.name = (uint8_t *)(uintptr_t)name.ptr,
+                        .value = (uint8_t *)(uintptr_t)value.ptr,
+                        .namelen = name.len,
+                        .valuelen = value.len,
+                        .flags = NGHTTP2_NV_FLAG_NO_INDEX};
+}
+
+enum status answer_http_headers(struct grpc_call *call, unsigned status, const char *type,
+                                uint64_t length, bool has_body)
+{
+    const nghttp2_data_provider provider = {.source.ptr = call, .read_callback = read_queue};
+    nghttp2_nv headers[4 + ANSWER_FIELDS_N_MAX];
+    char status_text[DIGITS_SIZE];
+    char length_text[DIGITS_SIZE];
+    size_t n = 0;
+    struct bytes rest = buffer_view(&call->http.fields);
+    struct bytes name;
+    struct bytes value;
+
+    assert(!call->is_begun);
+    headers[n++] = copied_header(BYTES_LITERAL(":status"),
+                                 bytes_make(status_text, http_digits(status, status_text)));
+    headers[0].flags = NGHTTP2_NV_FLAG_NONE;
+    if (type != NULL) {
+        headers[n] = copied_header(BYTES_LITERAL("content-type"), bytes_of_text(type));
+        headers[n++].flags = NGHTTP2_NV_FLAG_NONE; /* there are few of them */
+    }
+    if (length != UINT64_MAX)
+        headers[n++] = copied_header(BYTES_LITERAL("content-length"),
+                                     bytes_make(length_text, http_digits(length, length_text)));
+    if (call->h2->date != NULL)
+        headers[n++] = copied_header(BYTES_LITERAL("date"), bytes_of_text(call->h2->date));
+    while (exchange_next_field(&rest, &name, &value)) {
+        assert(n < sizeof headers / sizeof headers[0]);
+        headers[n++] = copied_header(name, value);
+    }
+    if (nghttp2_submit_response(call->h2->session, call->stream_id, headers, n,
+                                has_body ? &provider : NULL) != 0)
+        return E_NOMEM;
+    call->is_begun = true;
+    return OK;
+}
+
+void answer_continue(struct grpc_call *call)
+{
+    const nghttp2_nv headers[] = {static_header(":status", "100")};
+
+    if (nghttp2_submit_headers(call->h2->session, NGHTTP2_FLAG_NONE, call->stream_id, NULL, headers,
+                               1, NULL) < 0)
+        answer_reset(call, NGHTTP2_INTERNAL_ERROR);
 }
 
 void answer_reset(struct grpc_call *call, uint32_t error_code)

@@ -153,6 +153,7 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
     }
     struct grpc_call *call = call_of(session, frame->hd.stream_id);
     if (call == NULL) return 0;
+    if (is_end) call->is_received = true;
     if (frame->hd.type == NGHTTP2_HEADERS) request_headers_done(call);
     if (is_end) request_end(call);
     return 0;
@@ -242,6 +243,7 @@ static int send_data(nghttp2_session *session, nghttp2_frame *frame, const uint8
     call->queue_at += size;
     h2->queued -= size;
     h2->moved_ns = h2->now_ns;
+    call->waits_ns = 0;
     if (call_queued(call) == 0) {
         call->queue_at = 0;
         if (call->is_ended)

@@ -21,6 +21,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "net/date.h"
 #include "net/listen.h"
 #include "net/pool.h"
 
@@ -101,6 +102,8 @@ struct loop {
     uint32_t peers_n;
     uint32_t closing_n; /* peers whose handle libuv still has */
     int64_t now_ns;
+    char date[DATE_SIZE]; /* see conn.h */
+    int64_t date_until_ns;
     size_t unfinished_size; /* see conn.h */
     uint64_t tls_told_n;    /* of counters.tls_refused */
     int64_t tls_told_ns;
@@ -116,7 +119,15 @@ struct loop {
 
 int64_t loop_now_ns(const struct loop *l) { return l->now_ns; }
 
-static void look_at_clock(struct loop *l) { l->now_ns = clock_mono_ns(); }
+/* And keeps the date right that answers carry. */
+static void look_at_clock(struct loop *l)
+{
+    l->now_ns = clock_mono_ns();
+    if (l->now_ns < l->date_until_ns) return;
+    int64_t wall_ns = clock_wall_ns();
+    date_format(wall_ns / NS_PER_S, l->date);
+    l->date_until_ns = l->now_ns + NS_PER_S - wall_ns % NS_PER_S;
+}
 
 static void due_set(struct loop *l, struct due *due, int64_t at_ns)
 {
@@ -524,6 +535,7 @@ static bool open_conn(struct peer *p)
                                          .http = l->options.http,
                                          .pool = &l->pool,
                                          .unfinished_size = &l->unfinished_size,
+                                         .date = l->date,
                                          .is_trusted = is_peer_local(p)};
 
     if (l->peers_n >= l->options.connections_n_max || l->is_draining) return false;

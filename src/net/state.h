@@ -5,8 +5,10 @@
  *      h2.c         the session: bytes in and out, time-outs, the end
  *      h2_events.c  what nghttp2 tells us; the counting of floods
  *      h2_answer.c  what we submit to nghttp2
+ *      call.c       the life of a call, and the queue of its answer
  *      request.c    a call from its first header to the service
  *      grpc.c       grpc.h: what the service does with a call
+ *      h2_http.c    a request that is not gRPC: its way to the service of HTTP, and its answer
  *
  * A call lives as long as its stream is open OR its handler is at work. It has a slot from its
  * first header until its handler has finished, or until the layer has answered in its place:
@@ -14,6 +16,9 @@
  *
  * nghttp2 forbids to send or receive from within its callbacks, so nothing here does: a service
  * that answers inside of call() only submits, and the bytes are made by h2_pull().
+ *
+ * What is not gRPC by its content type goes to the service of HTTP instead (http.h). It is a call
+ * like the others, with the same slot, queue and limits, and its exchange is part of it.
  */
 #ifndef NET_STATE_H
 #define NET_STATE_H
@@ -22,6 +27,7 @@
 #include "base/heap.h"
 #include "base/list.h"
 #include "net/conn.h"
+#include "net/exchange.h"
 #include "net/flood.h"
 #include "net/pool.h"
 
@@ -77,8 +83,10 @@ struct grpc_call {
     bool is_received; /* the peer has ended its side */
     bool is_post;
     bool is_grpc_type;
+    bool is_grpc_like; /* a content type of gRPC, but not one that we speak */
     bool is_timeout_malformed;
-    struct buffer text; /* path and kept headers */
+    bool is_http;       /* not gRPC; known when the headers are complete */
+    struct buffer text; /* fields of the request that are kept, see request_header() */
     struct span path;
     struct span kept[KEPT_HEADERS_N];
     int64_t begun_ns;
@@ -86,9 +94,10 @@ struct grpc_call {
     struct heap_node deadline; /* h2->deadlines */
     uint8_t prefix[PREFIX_SIZE];
     uint8_t prefix_n;
-    uint32_t message_size; /* by the prefix */
+    uint32_t message_size; /* by the prefix; of HTTP: by content-length, 0 without */
     int64_t body_due_ns;   /* until when more of the body must have come */
     struct buffer message;
+    size_t message_counted; /* of it, in h2->unfinished */
 
     bool is_handled;   /* the service has it and has not finished */
     bool is_closed;    /* the service was told, or need not be: nothing reaches the peer any more */
@@ -100,6 +109,9 @@ struct grpc_call {
     struct buffer code_text; /* percent-encoded */
     struct buffer queue;     /* of the answer; what was sent is before queue_at */
     size_t queue_at;
+
+    struct http_exchange http; /* when is_http */
+    int64_t waits_ns; /* of a streamed answer of HTTP: since when bytes wait and none goes; or 0 */
 };
 
 struct h2 {
@@ -108,6 +120,9 @@ struct h2 {
     const struct conn_limits *limits;
     struct net_counters *counters;
     const struct grpc_service *service;
+    const struct http_service *http;
+    const char *date; /* see conn.h */
+    bool is_trusted;
     struct pool own_pool;
     struct pool *pool;
     nghttp2_mem hooks; /* nghttp2 keeps a copy; its user is pool */
@@ -122,7 +137,8 @@ struct h2 {
     uint32_t streams_n;     /* calls with is_stream_open */
     uint32_t coming_n;      /* calls in REQUEST_HEADERS, _MESSAGE or _OVERSIZE */
     size_t queued;          /* bytes in the queues of all calls */
-    size_t unfinished;      /* bytes of messages that are not complete */
+    uint32_t http_begun_n;  /* streamed answers of HTTP that have begun and have not ended */
+    size_t unfinished;      /* bytes of messages that are not complete, and of HTTP at work */
     size_t *unfinished_all; /* the same of all connections of the thread */
     uint32_t full_told_n;   /* calls with is_full_told */
     bool is_window_short;   /* a call that streams waits for the connection's window */
@@ -172,10 +188,16 @@ void answer_resume_all(struct h2 *h2);
 void answer_end(struct grpc_call *call, enum grpc_code code, const char *text);
 /* An answer of HTTP without body, for what is not gRPC. status: "415", static. */
 void answer_http(struct grpc_call *call, const char *status);
+/* The headers of an answer of HTTP: status, type (or NULL), the exchange's own fields, and the
+ * length of the body unless it is UINT64_MAX. has_body: what is in the queue follows. */
+enum status answer_http_headers(struct grpc_call *call, unsigned status, const char *type,
+                                uint64_t length, bool has_body);
+/* 100: the peer may send its body. */
+void answer_continue(struct grpc_call *call);
 /* The end of a stream without an answer. */
 void answer_reset(struct grpc_call *call, uint32_t error_code);
 
-/* request.c */
+/* call.c */
 /* NULL without memory. */
 struct grpc_call *call_new(struct h2 *h2, int32_t stream_id);
 /* Neither stream nor handler any more. */
@@ -183,10 +205,26 @@ void call_free(struct grpc_call *call);
 /* Empties a buffer of a call that needs it no more; a large one loses its memory. */
 void call_trim(struct buffer *buffer);
 void call_drop_slot(struct grpc_call *call);
+void call_clear_deadline(struct grpc_call *call);
 /* The stream is closed: tells the handler, frees what nobody needs. */
 void call_stream_closed(struct grpc_call *call);
 /* The service's part of it is over though its handler is not: closed() is called. */
 void call_close(struct grpc_call *call);
+size_t call_queued(const struct grpc_call *call);
+bool call_is_full(const struct grpc_call *call);
+/* The same, and writable() is owed to who is told. */
+bool call_tell_full(struct grpc_call *call);
+/* Room for so many bytes of an answer. E_NOMEM: what waits is as it was. */
+enum status call_make_room(struct grpc_call *call, size_t size);
+/* Into the room that was made. */
+void call_enqueue(struct grpc_call *call, struct bytes bytes);
+/* Requests are small and answers may be large: a peer that asks for hundreds at once and takes none
+ * must not fill our memory. One answer alone may have any size. */
+bool call_is_too_much(const struct grpc_call *call, size_t size);
+/* The handler has finished: its slot is free, and the call goes when its stream is closed. */
+void call_handled(struct grpc_call *call);
+
+/* request.c */
 void request_header(struct grpc_call *call, struct bytes name, struct bytes value);
 /* A header block is complete (the request's or its trailers). */
 void request_headers_done(struct grpc_call *call);
@@ -195,8 +233,30 @@ void request_data(struct grpc_call *call, struct bytes data);
 void request_end(struct grpc_call *call);
 /* The deadline has passed. */
 void request_expire(struct grpc_call *call);
-size_t call_queued(const struct grpc_call *call);
-bool call_is_full(const struct grpc_call *call);
+/* The same, for call.c and h2_http.c. */
+void request_refuse_oversize(struct grpc_call *call);
+void request_set_phase(struct grpc_call *call, enum request_phase phase);
+/* The layer answers in the service's place, without a body. status: static. */
+void request_refuse_http(struct grpc_call *call, const char *status);
+/* OK, E_NOMEM, or E_LIMIT: unfinished requests hold so much that this one is not taken as well. */
+enum status request_take_bytes(struct grpc_call *call, struct bytes bytes);
+/* The message is needed no more. */
+void request_drop_message(struct grpc_call *call);
+/* It is counted no more, though its handler still has it. */
+void request_uncount(struct grpc_call *call);
+/* A large message may come at full speed. */
+void request_widen_window(struct grpc_call *call, size_t wish);
+/* The next of the fields that were kept, from *rest, which moves on. */
+bool request_next_field(struct bytes *rest, struct bytes *name, struct bytes *value);
+
+/* h2_http.c: what request.c does for gRPC */
+void http_headers_done(struct grpc_call *call);
+void http_data(struct grpc_call *call, struct bytes data);
+void http_end(struct grpc_call *call);
+/* The peer is gone. */
+void http_close(struct grpc_call *call);
+/* Streamed answers that the peer does not take. Answers when to look again. */
+int64_t http_tick(struct h2 *h2);
 
 /* grpc_text.c */
 /* "10S", "100m": up to eight digits and a unit. False when it is not. */

@@ -121,16 +121,27 @@ static struct errand *errand_take(struct desk *d)
     return errand;
 }
 
-struct errand *errand_new(struct desk *d, enum request_kind kind, struct grpc_call *call)
+static struct errand *errand_make(struct desk *d, enum request_kind kind, struct grpc_call *call)
 {
-    if (call != NULL && d->errands_n >= d->options.errands_n_max) return NULL;
     struct errand *errand = errand_take(d);
+
     if (errand == NULL) return NULL;
     errand->request.kind = kind;
     errand->desk = d;
     errand->call = call;
     d->errands_n++;
     return errand;
+}
+
+struct errand *errand_new_asked(struct desk *d, enum request_kind kind)
+{
+    return d->errands_n >= d->options.errands_n_max ? NULL : errand_make(d, kind, NULL);
+}
+
+struct errand *errand_new(struct desk *d, enum request_kind kind, struct grpc_call *call)
+{
+    if (call != NULL && d->errands_n >= d->options.errands_n_max) return NULL;
+    return errand_make(d, kind, call);
 }
 
 void errand_free(struct errand *errand)

@@ -100,6 +100,8 @@ void *desk_user(const struct desk *d);
  * UNAVAILABLE. The limit is for calls: what nobody asked for (call NULL) belongs to something that
  * has a limit itself, and must be possible when everything is full. */
 struct errand *errand_new(struct desk *d, enum request_kind kind, struct grpc_call *call);
+/* The same for somebody who asks in another way than by a gRPC call: within the limit too. */
+struct errand *errand_new_asked(struct desk *d, enum request_kind kind);
 /* To the shard of its key (shard < 0), or to one. False: the engine does not take it now (the
  * errand stays the caller's). One that came back may be posted again. */
 bool errand_post(struct errand *errand, int shard);

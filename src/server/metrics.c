@@ -94,6 +94,7 @@ static void labelled(struct buffer *out, const char *name, const char *label, co
     X(recovered_frames, COUNTER, "recovered_frames_total", "Journal frames read at the start")     \
     X(instances_hot, GAUGE, "instances_in_memory", "Instances in memory")                          \
     X(instances_archived, GAUGE, "instances_archived", "Instances in the archive")                 \
+    X(gauges.parked, GAUGE, "instances_parked", "Instances that wait for an operator")             \
     X(waiters, GAUGE, "waiting_requests", "Requests that wait for a change of an instance")        \
     X(parked, GAUGE, "loading_requests", "Requests that wait for the archive")                     \
     X(workers, GAUGE, "workers_attached", "Workers the engine knows, per shard")                   \
@@ -175,6 +176,21 @@ static void write_service(struct buffer *out, const struct service_stats *s)
 #undef X
 }
 
+static void write_front(struct buffer *out, const struct front_stats *f)
+{
+    static const char *const classes[] = {"gone", "1xx", "2xx", "3xx", "4xx", "5xx"};
+
+    integer(out, "norn_http_requests_total", COUNTER, f->requests, "HTTP requests taken");
+    head(out, "norn_http_answers_total", COUNTER,
+         "HTTP requests answered, by class of status; gone: the peer was not there any more");
+    for (size_t n = 0; n < sizeof classes / sizeof classes[0]; n++) {
+        if (n == 1) continue; /* no answer is informational */
+        buffer_format(out, "norn_http_answers_total{class=\"%s\"} %llu\n", classes[n],
+                      (unsigned long long)f->answers[n]);
+    }
+    integer(out, "norn_http_open", GAUGE, f->open_n, "HTTP requests not answered yet");
+}
+
 /* The unit stands before _total. */
 static const char *net_name(const char *counter)
 {
@@ -219,6 +235,7 @@ void metrics_write(struct buffer *out, const struct metrics *metrics)
     integer(out, "norn_draining", GAUGE, metrics->is_draining, "1 while the server shuts down");
     write_host(out, metrics->host);
     write_service(out, &metrics->service);
+    write_front(out, &metrics->front);
     integer(out, "norn_net_connections", GAUGE, metrics->connections_n, "Connections open now");
     write_net(out, metrics->net);
     write_process(out, &metrics->process);

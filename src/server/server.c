@@ -42,7 +42,11 @@ struct server {
     struct grpc_service grpc; /* sets the service's clock, then calls it */
     struct vitals *vitals;
     struct pages *pages;
+    void *front;              /* of options->front; NULL = there is none */
+    struct feed *feed;        /* for the front; NULL = nobody would read it */
+    struct http_service http; /* sets the front's clock, then calls it */
     struct loop *loop;
+    _Atomic(struct loop *) loop_to_wake; /* the same, for other threads; NULL before it is there */
     enum phase phase;
     bool are_connections_gone;
     struct loop_timer *tick;
@@ -114,7 +118,7 @@ static void tick_not_later(struct server *s, int64_t at_ns)
 {
     int64_t now_ns = loop_now_ns(s->loop);
 
-    if (at_ns >= s->tick_at_ns) return;
+    if (at_ns >= s->tick_at_ns || s->phase == PHASE_OVER) return;
     s->tick_at_ns = at_ns;
     int64_t after_ms = at_ns <= now_ns ? 0 : (at_ns - now_ns + NS_PER_MS - 1) / NS_PER_MS;
     loop_timer_set(s->tick, after_ms);
@@ -135,6 +139,11 @@ static void on_tick(void *user)
     int64_t service_at_ns = is_engine_open(s) ? service_tick(s->service) : INT64_MAX;
     int64_t vitals_at_ns = vitals_tick(s->vitals, loop_now_ns(s->loop));
     int64_t at_ns = service_at_ns < vitals_at_ns ? service_at_ns : vitals_at_ns;
+    if (s->front != NULL && is_engine_open(s)) {
+        s->options->front->set_now(s->front, loop_now_ns(s->loop));
+        int64_t front_at_ns = s->options->front->tick(s->front);
+        if (front_at_ns < at_ns) at_ns = front_at_ns;
+    }
     if (at_ns != INT64_MAX) tick_not_later(s, at_ns);
     advance(s);
 }
@@ -176,6 +185,41 @@ static void on_closed(void *user, struct grpc_call *call)
     grpc->closed(grpc->user, call);
 }
 
+/* ---- HTTP: the front has none either ---- */
+
+static void front_set_now(struct server *s)
+{
+    if (s->front != NULL) s->options->front->set_now(s->front, loop_now_ns(s->loop));
+}
+
+static const struct http_service *inner_http(struct server *s)
+{
+    front_set_now(s);
+    tick_soon(s);
+    return s->options->front->http(s->front);
+}
+
+static void on_request(void *user, struct http_exchange *exchange)
+{
+    const struct http_service *http = inner_http(user);
+
+    http->request(http->user, exchange);
+}
+
+static void on_http_writable(void *user, struct http_exchange *exchange)
+{
+    const struct http_service *http = inner_http(user);
+
+    http->writable(http->user, exchange);
+}
+
+static void on_http_closed(void *user, struct http_exchange *exchange)
+{
+    const struct http_service *http = inner_http(user);
+
+    http->closed(http->user, exchange);
+}
+
 /* ---- the end ---- */
 
 /* Nothing is lost: it is what a crash would do, and recovery is made for that. */
@@ -205,13 +249,18 @@ static void begin_closing(struct server *s)
     (void)pthread_setname_np(s->closer, "closer");
 }
 
+static bool is_quiet(const struct server *s)
+{
+    return service_is_quiet(s->service) &&
+           (s->front == NULL || s->options->front->is_quiet(s->front));
+}
+
 /* After everything that can end the present phase. */
 static void advance(struct server *s)
 {
     struct list closed;
 
-    if (s->phase == PHASE_DRAINING && service_is_quiet(s->service) && s->are_connections_gone)
-        begin_closing(s);
+    if (s->phase == PHASE_DRAINING && is_quiet(s) && s->are_connections_gone) begin_closing(s);
     if (s->phase != PHASE_CLOSING) return;
     list_init(&closed);
     if (queue_take_all(&s->closed, &closed, 0) == 0) return;
@@ -252,6 +301,8 @@ static void begin_draining(struct server *s, const char *signal_name)
     loop_timer_set(s->drain, drain_ms / CONNECTIONS_PART);
     service_set_now(s->service, loop_now_ns(s->loop));
     service_drain(s->service);
+    front_set_now(s);
+    if (s->front != NULL) s->options->front->drain(s->front);
     tick_soon(s);
     loop_drain(s->loop, on_drained);
     advance(s);
@@ -344,6 +395,8 @@ static void on_bell(void *user)
     if (is_engine_open(s)) {
         service_set_now(s->service, loop_now_ns(s->loop));
         service_bell(s->service);
+        front_set_now(s);
+        if (s->front != NULL) s->options->front->bell(s->front);
     }
     vitals_bell(s->vitals);
     tick_soon(s);
@@ -370,10 +423,47 @@ static void pages_metrics(void *user, struct metrics *out)
         .is_draining = s->phase != PHASE_RUNNING,
     };
     service_stats(s->service, &out->service);
+    if (s->front != NULL) s->options->front->stats(s->front, &out->front);
     process_stats(&out->process);
 }
 
 /* ---- the beginning ---- */
+
+/* From any thread. */
+static void wake_front(void *user)
+{
+    struct server *s = user;
+    struct loop *loop = atomic_load(&s->loop_to_wake);
+
+    if (loop != NULL) loop_ring(loop);
+}
+
+static enum status make_front(struct server *s)
+{
+    struct front_options options = {
+        .mem = &s->mem,
+        .desk_engine = s->desk_engine,
+        .engine = s->engine,
+        .service = s->service,
+        .vitals = s->vitals,
+        .feed = s->feed,
+        .pages = pages_http(s->pages),
+        .directory = s->options->engine.directory,
+        .errands_n_max = s->options->service.errands_n_max,
+        .message_size_max = s->options->limits.message_size_max,
+        .is_insecure = s->options->is_insecure,
+        .wake = wake_front,
+        .wake_user = s,
+    };
+
+    s->http = (struct http_service){
+        .user = s,
+        .request = on_request,
+        .writable = on_http_writable,
+        .closed = on_http_closed,
+    };
+    return s->options->front->make(&options, clock_mono_ns(), &s->front);
+}
 
 static enum status make_service(struct server *s)
 {
@@ -405,7 +495,9 @@ static enum status make_service(struct server *s)
         .vitals = s->vitals,
         .source = {.user = s, .now_ns = pages_now, .metrics = pages_metrics},
     };
-    return pages_new(&pages, &s->pages);
+    status = pages_new(&pages, &s->pages);
+    if (status != OK || s->options->front == NULL) return status;
+    return make_front(s);
 }
 
 static enum status make_loop(struct server *s)
@@ -414,7 +506,7 @@ static enum status make_loop(struct server *s)
         .mem = &s->mem,
         .limits = &s->options->limits,
         .grpc = &s->grpc,
-        .http = pages_http(s->pages),
+        .http = s->front == NULL ? pages_http(s->pages) : &s->http,
         .connections_n_max = s->options->connections_n_max,
         .bell = on_bell,
         .turned = on_turned,
@@ -428,6 +520,9 @@ static enum status make_loop(struct server *s)
     if (status == OK) status = loop_timer_new(s->loop, on_tick, s, &s->tick);
     if (status == OK) status = loop_timer_new(s->loop, on_drain_time, s, &s->drain);
     if (status == OK) status = loop_timer_new(s->loop, on_watchdog, s, &s->watchdog);
+    /* What was said before there was somebody to hear it. */
+    if (status == OK) atomic_store(&s->loop_to_wake, s->loop);
+    if (status == OK) loop_ring(s->loop);
     return status;
 }
 
@@ -472,11 +567,14 @@ static int listen_all(struct server *s)
 /* Also of what is only half made. The engine is closed. */
 static void release(struct server *s)
 {
+    if (s->front != NULL) s->options->front->close(s->front);
     if (s->vitals != NULL) vitals_free(s->vitals);
     loop_timer_free(s->tick);
     loop_timer_free(s->drain);
     loop_timer_free(s->watchdog);
     if (s->loop != NULL) loop_free(s->loop);
+    if (s->front != NULL) s->options->front->free(s->front);
+    if (s->feed != NULL) feed_free(s->feed);
     if (s->pages != NULL) pages_free(s->pages);
     if (s->service != NULL) service_free(s->service);
     queue_release(&s->closed);
@@ -489,6 +587,13 @@ static int open_all(struct server *s)
 
     engine_options.host.told = on_told;
     engine_options.host.told_user = s;
+    if (s->options->front != NULL) {
+        enum status status = feed_new(&s->mem, ring, s, &s->feed);
+        if (status != OK) return EX_OSERR;
+        engine_options.host.is_watched = feed_is_watched(s->feed);
+        engine_options.host.changed = feed_changed;
+        engine_options.host.changed_user = s->feed;
+    }
     int code = startup_open_engine(&engine_options, &s->engine);
     if (code != EX_OK) return code;
 

@@ -14,6 +14,7 @@
 
 #include "host/engine.h"
 #include "net/conn.h"
+#include "server/front.h"
 #include "server/service.h"
 
 struct config;
@@ -26,7 +27,8 @@ struct server_options {
     bool is_insecure;   /* inherited sockets may be reached from other machines */
     uint32_t connections_n_max;
     int64_t drain_ms;
-    int64_t begun_ns; /* monotonic: when the process began; for the ready line */
+    const struct front_ops *front; /* answers HTTP; NULL: the pages alone */
+    int64_t begun_ns;              /* monotonic: when the process began; for the ready line */
     /* SIGHUP; on the network's thread. */
     void (*reload)(void *user);
     void *user;

@@ -241,3 +241,11 @@ void json_double(struct json *j, double value)
 void json_bool(struct json *j, bool value) { put_literal(j, value ? "true" : "false"); }
 
 void json_null(struct json *j) { put_literal(j, "null"); }
+
+void json_raw(struct json *j, struct bytes value)
+{
+    assert(value.len > 0);
+    value_begin(j);
+    buffer_append_bytes(j->out, value);
+    value_end(j);
+}

@@ -50,5 +50,7 @@ void json_uint64(struct json *j, uint64_t value);
 void json_double(struct json *j, double value);
 void json_bool(struct json *j, bool value);
 void json_null(struct json *j);
+/* A value that is JSON already, as it is; the caller has checked it. */
+void json_raw(struct json *j, struct bytes value);
 
 #endif

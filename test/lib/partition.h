@@ -78,6 +78,7 @@ struct kit {
     bool has_reply;
     enum status status;
     const char *text;
+    bool is_stale;
     uint8_t execution_id[EXECUTION_ID_SIZE];
     const struct effect_work *work;
     bool has_more;
@@ -92,6 +93,7 @@ struct kit {
     } policies[KIT_POLICIES_MAX];
     uint32_t policies_n;
     uint32_t jitter_percent; /* of cores made from now on, by kit_crash() */
+    uint64_t parked_n_max;   /* likewise; 0 = the default */
 
     /* The fail_at-th allocation from now on fails (forever: and all after it, until the step has
      * said E_NOMEM). The kit checks that nothing changed, and repeats the step with memory. */
@@ -171,6 +173,8 @@ enum status kit_return(struct kit *k, const struct effect_work *work);
 /* The same with is_parked. */
 enum status kit_park(struct kit *k, const struct effect_work *work, const char *reason);
 enum status kit_renew(struct kit *k, const struct effect_work *work, int64_t extend_ms);
+/* The same with is_limit. */
+enum status kit_renew_limit(struct kit *k, const struct effect_work *work, int64_t extend_ms);
 
 /* Actions. NULL texts are absent. */
 struct action act_task(int32_t id, const char *name, const char *input);
@@ -223,6 +227,11 @@ const char *kit_fresh(struct kit *k, const struct effect_work *work);
 const char *kit_past(struct kit *k, const struct effect_work *work);
 /* "id name PROCESSING failures" for each open step. */
 const char *kit_tasks(struct kit *k, const char *key);
+/* "hub/id task name since text" for each that waits for an operator; since the kit's beginning. */
+const char *kit_parked(struct kit *k, uint32_t partition);
+/* "timer id time", "child id instance" or "entity id instance" for each. */
+const char *kit_waits(struct kit *k, const char *key);
+const char *kit_last_error(struct kit *k, const char *key);
 /* What an absent or present value looks like in a test: "(none)" or its text. */
 const char *kit_maybe(struct kit *k, struct maybe value);
 const char *kit_bytes(struct kit *k, struct bytes value);

@@ -141,6 +141,8 @@ const char *message_write_request(struct buffer *out, const struct request *r)
     case REQUEST_MESSAGE:
     case REQUEST_ACK:
     case REQUEST_CHILDREN:
+    case REQUEST_WHY:
+    case REQUEST_ALERTS:
     case REQUEST_CANCEL:
     case REQUEST_PURGE_WHERE:
     case REQUEST_WORKER_ATTACH:

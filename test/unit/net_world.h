@@ -9,7 +9,9 @@
  *      3 reset 7
  *      goaway 11
  *
- * The service does what the path says: /t/echo, /t/hold (until the test ends it), /t/fail.
+ * The service of gRPC does what the path says: /t/echo, /t/hold (until the test ends it), /t/fail.
+ * That of HTTP says what it understood, or keeps the exchange for the test (is_page_held, or a path
+ * that starts with /hold).
  */
 #ifndef TEST_UNIT_NET_WORLD_H
 #define TEST_UNIT_NET_WORLD_H
@@ -34,10 +36,13 @@ struct world {
     struct grpc_service grpc;
     struct http_service http;
     struct conn *conn;
+    size_t *unfinished; /* of all connections, or NULL */
+    const char *date;   /* or NULL */
     int64_t now_ns;
     struct buffer in;  /* what the peer is about to say */
     struct buffer out; /* what it was told and has not read */
     struct buffer trace;
+    struct buffer data; /* of DATA frames that it has read */
     nghttp2_hd_inflater *inflater;
 
     struct grpc_call *held[HELD_N_MAX];
@@ -56,7 +61,9 @@ struct world {
 
     struct http_exchange *exchange; /* of the last page that was not answered at once */
     bool is_page_held;
+    bool is_page_kept; /* closed() leaves it to the test */
     unsigned pages_n;
+    unsigned page_writable_n;
 
     unsigned resets_n;
     unsigned goaways_n;
@@ -152,18 +159,42 @@ static inline void world_on_page(void *user, struct http_exchange *e)
 {
     struct world *w = user;
     w->pages_n++;
-    if (w->is_page_held)
+    if (w->is_page_held || bytes_start_with(http_path(e), BYTES_LITERAL("/hold")))
         w->exchange = e;
     else
         world_answer_page(w, e);
+}
+
+static inline void world_on_page_writable(void *user, struct http_exchange *e)
+{
+    struct world *w = user;
+    (void)e;
+    w->page_writable_n++;
+}
+
+/* A streamed answer, whose service knows that it has begun. */
+static inline void world_begin_page(struct world *w, const char *type)
+{
+    http_set_user(w->exchange, w);
+    http_begin(w->exchange, 200, type);
+}
+
+static inline void world_end_page(struct http_exchange *e)
+{
+    if (http_user(e) != NULL)
+        http_finish(e, true);
+    else
+        http_answer(e, 200, NULL, BYTES_NONE);
 }
 
 static inline void world_on_page_closed(void *user, struct http_exchange *e)
 {
     struct world *w = user;
     w->closed_n++;
+    EXPECT(http_is_closed(e));
+    if (w->is_page_kept) return;
     w->exchange = NULL;
-    http_answer(e, 200, "", BYTES_NONE);
+    world_end_page(e);
 }
 
 /* ---- the connection ---- */
@@ -175,6 +206,8 @@ static inline void world_connect(struct world *w, bool is_trusted)
                                    .counters = &w->counters,
                                    .grpc = &w->grpc,
                                    .http = &w->http,
+                                   .unfinished_size = w->unfinished,
+                                   .date = w->date,
                                    .is_trusted = is_trusted};
     EXPECT_STATUS(OK, conn_new(&options, w->now_ns, &w->conn));
 }
@@ -192,11 +225,14 @@ static inline void world_init(struct world *w)
                                     .oversize = world_on_oversize,
                                     .writable = world_on_writable,
                                     .closed = world_on_closed};
-    w->http =
-        (struct http_service){.user = w, .request = world_on_page, .closed = world_on_page_closed};
+    w->http = (struct http_service){.user = w,
+                                    .request = world_on_page,
+                                    .writable = world_on_page_writable,
+                                    .closed = world_on_page_closed};
     buffer_init(&w->in, mem_process());
     buffer_init(&w->out, mem_process());
     buffer_init(&w->trace, mem_process());
+    buffer_init(&w->data, mem_process());
     EXPECT_EQ(0, nghttp2_hd_inflate_new(&w->inflater));
 }
 
@@ -216,6 +252,7 @@ static inline void world_release(struct world *w)
     buffer_release(&w->in);
     buffer_release(&w->out);
     buffer_release(&w->trace);
+    buffer_release(&w->data);
     nghttp2_hd_inflate_del(w->inflater);
 }
 
@@ -253,7 +290,11 @@ static inline void trace_frame(struct world *w, const uint8_t *head, struct byte
     uint8_t flags = head[4];
     switch (head[3]) {
     case NGHTTP2_HEADERS: trace_headers(w, stream, (flags & END_STREAM) != 0, payload); break;
-    case NGHTTP2_DATA: buffer_format(&w->trace, "%u data %zu\n", stream, payload.len); break;
+    case NGHTTP2_DATA:
+        buffer_append_bytes(&w->data, payload);
+        buffer_format(&w->trace, "%u data %zu%s\n", stream, payload.len,
+                      (flags & END_STREAM) != 0 ? " end" : "");
+        break;
     case NGHTTP2_RST_STREAM:
         w->resets_n++;
         w->last_reset_code = load_be32(payload.ptr);
@@ -296,6 +337,7 @@ static inline void world_read(struct world *w)
         size_t size = (size_t)head[0] << 16 | (size_t)head[1] << 8 | head[2];
         EXPECT(at + 9 + size <= w->out.len); /* whole frames only */
         if (w->trace.len > 1024 * 1024) buffer_clear(&w->trace);
+        if (w->data.len > 4 * 1024 * 1024) buffer_clear(&w->data);
         trace_frame(w, head, bytes_make(head + 9, size));
         at += 9 + size;
     }

@@ -14,7 +14,7 @@ TEST(why_before_the_first_turn)
                                 .scheduled_ms = KIT_START_MS + 1000};
     EXPECT_TEXT("", kit_why(k, "hub/a"));
     kit_start_with(k, start);
-    EXPECT_TEXT("PENDING: starts at 1700000001500 ms", kit_why(k, "hub/a"));
+    EXPECT_TEXT("PENDING: starts at 2023-11-14T22:13:21.500Z", kit_why(k, "hub/a"));
     kit_tick_by(k, 1000);
     EXPECT_TEXT("PENDING: 1 new events wait for a worker of \"o\"", kit_why(k, "hub/a"));
     k->worker = 9;
@@ -22,7 +22,7 @@ TEST(why_before_the_first_turn)
     EXPECT_TEXT("PENDING: its orchestrator runs on worker 9 with 1 new events",
                 kit_why(k, "hub/a"));
     kit_abandon(k, turn, "no");
-    EXPECT_TEXT("PENDING: its turn failed 1 times and is tried again at 1700000001700 ms",
+    EXPECT_TEXT("PENDING: its turn failed 1 times and is tried again at 2023-11-14T22:13:21.700Z",
                 kit_why(k, "hub/a"));
     kit_suspend(k, "hub/a", NULL);
     EXPECT_TEXT("SUSPENDED: suspended with 2 messages waiting; resume it to go on",
@@ -41,12 +41,50 @@ TEST(why_while_it_waits)
     kit_raise(k, "hub/a", "e", NULL);
     KIT_TURN(k, "o", act_timer(1, KIT_START_MS + 5000), act_child(2, "c", "b", NULL));
     EXPECT_TEXT("RUNNING: waits for 0 activities, 1 timers, 1 sub-orchestrations; next timer at "
-                "1700000005501 ms",
+                "2023-11-14T22:13:25.501Z",
                 kit_why(k, "hub/a"));
     kit_raise(k, "hub/a", "e", NULL);
     KIT_TURN(k, "o", act_task(3, "t", NULL));
-    EXPECT_TEXT("RUNNING: waits for 1 activities, 1 timers, 1 sub-orchestrations",
+    EXPECT_TEXT("RUNNING: waits for 1 activities, 1 timers, 1 sub-orchestrations; next timer at "
+                "2023-11-14T22:13:25.501Z",
                 kit_why(k, "hub/a"));
+    EXPECT_TEXT("timer 1 5001\nchild 2 b\n", kit_waits(k, "hub/a"));
+    kit_free(k);
+}
+
+/* Of a step that is tried again: which attempt, of how many, and when. S8 */
+TEST(why_while_a_step_is_tried_again)
+{
+    struct kit *k = kit_new(1, 1);
+    struct policy policy = policy_default;
+    policy.complete_by_ms = 1000;
+    kit_policy(k, "t", policy);
+    kit_start(k, "hub/a", "o", NULL);
+    KIT_TURN(k, "o", act_task(1, "t", NULL));
+    EXPECT_TEXT("RUNNING: waits for step 1 \"t\": attempt 1 of 20 waits for a worker",
+                kit_why(k, "hub/a"));
+    EXPECT_TEXT("", kit_last_error(k, "hub/a"));
+    k->worker = 7;
+    const struct effect_work *task = kit_must(kit_take_task(k, "t"));
+    EXPECT_TEXT("RUNNING: waits for step 1 \"t\": attempt 1 of 20 runs on worker 7 until "
+                "2023-11-14T22:13:21.500Z",
+                kit_why(k, "hub/a"));
+    kit_abandon(k, task, "the disk of the printer is full");
+    EXPECT_TEXT("RUNNING: waits for step 1 \"t\": attempt 2 of 20, next try at "
+                "2023-11-14T22:13:20.700Z",
+                kit_why(k, "hub/a"));
+    EXPECT_TEXT("the disk of the printer is full", kit_last_error(k, "hub/a"));
+    kit_crash(k, 0);
+    EXPECT_TEXT("the disk of the printer is full", kit_last_error(k, "hub/a"));
+    kit_tick_by(k, 1000);
+    EXPECT_STATUS(OK, kit_task_failed(k, kit_must(kit_take_task(k, "t")), "out of stock", false));
+    EXPECT_TEXT("out of stock", kit_last_error(k, "hub/a")); /* the orchestrator is about to hear */
+    KIT_TURN(k, "o", act_task(2, "u", NULL));
+    EXPECT_TEXT("out of stock", kit_last_error(k, "hub/a"));
+    kit_raise(k, "hub/a", "e", NULL);
+    KIT_TURN(k, "o", act_fail(3, "no more"));
+    EXPECT_TEXT("no more", kit_last_error(k, "hub/a"));
+    EXPECT_TEXT("", kit_last_error(k, "hub/none"));
     kit_free(k);
 }
 

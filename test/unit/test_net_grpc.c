@@ -113,29 +113,33 @@ TEST(a_call_knows_nothing_of_the_one_before)
     world_release(&w);
 }
 
-/* What is not gRPC is answered by HTTP. */
-TEST(other_requests_are_refused_by_http)
+/* What says that it is gRPC and cannot be is answered by HTTP. The rest is in test_net_http. */
+TEST(other_kinds_of_grpc_are_refused_by_http)
 {
+    static const char *const cases[][3] = {
+        {"GET", "application/grpc", "405"},
+        {"POST", "application/grpc-web", "415"},
+        {"POST", "application/grpc+json", "415"},
+    };
     struct buffer block;
+    char expected[40];
     world_init(&w);
     world_greet(&w);
     buffer_init(&block, mem_process());
-    put_header(&block, ":method", BYTES_LITERAL("POST"));
-    put_header(&block, ":scheme", BYTES_LITERAL("http"));
-    put_header(&block, ":path", BYTES_LITERAL("/t/echo"));
-    put_header(&block, ":authority", BYTES_LITERAL("norn"));
-    put_header(&block, "content-type", BYTES_LITERAL("application/json"));
-    put_frame(&w.in, NGHTTP2_HEADERS, END_HEADERS | END_STREAM, 1, buffer_view(&block));
-    buffer_clear(&block);
-    put_header(&block, ":method", BYTES_LITERAL("GET"));
-    put_header(&block, ":scheme", BYTES_LITERAL("http"));
-    put_header(&block, ":path", BYTES_LITERAL("/t/echo"));
-    put_header(&block, ":authority", BYTES_LITERAL("norn"));
-    put_header(&block, "content-type", BYTES_LITERAL("application/grpc"));
-    put_frame(&w.in, NGHTTP2_HEADERS, END_HEADERS | END_STREAM, 3, buffer_view(&block));
-    EXPECT_STATUS(OK, world_say(&w));
-    EXPECT_TEXT("1 end :status=415\n3 end :status=405\n", world_trace(&w));
+    for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        buffer_clear(&block);
+        put_header(&block, ":method", bytes_of_text(cases[i][0]));
+        put_header(&block, ":scheme", BYTES_LITERAL("http"));
+        put_header(&block, ":path", BYTES_LITERAL("/t/echo"));
+        put_header(&block, ":authority", BYTES_LITERAL("norn"));
+        put_header(&block, "content-type", bytes_of_text(cases[i][1]));
+        put_frame(&w.in, NGHTTP2_HEADERS, END_HEADERS | END_STREAM, 2 * i + 1, buffer_view(&block));
+        EXPECT_STATUS(OK, world_say(&w));
+        snprintf(expected, sizeof expected, "%u end :status=%s\n", 2 * i + 1, cases[i][2]);
+        EXPECT_TEXT(expected, world_trace(&w));
+    }
     EXPECT_EQ(0, w.calls_n);
+    EXPECT_EQ(0, w.pages_n);
     buffer_release(&block);
     world_release(&w);
 }

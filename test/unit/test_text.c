@@ -46,3 +46,30 @@ TEST(a_long_text_is_cut)
     arena_release(&a);
     mem_release(&mem);
 }
+
+static const char *time_text(struct buffer *b, int64_t time_ms)
+{
+    buffer_clear(b);
+    buffer_time(b, time_ms);
+    buffer_append(b, "", 1);
+    return (const char *)b->ptr;
+}
+
+/* Leap days, centuries, both ends of what has four digits, and what is beyond. */
+TEST(times_are_written_as_dates)
+{
+    struct buffer b;
+
+    buffer_init(&b, mem_process());
+    EXPECT_TEXT("1970-01-01T00:00:00.000Z", time_text(&b, 0));
+    EXPECT_TEXT("2000-02-29T23:59:59.999Z", time_text(&b, INT64_C(951868799999)));
+    EXPECT_TEXT("2000-03-01T00:00:00.000Z", time_text(&b, INT64_C(951868800000)));
+    EXPECT_TEXT("2023-11-14T22:13:20.500Z", time_text(&b, INT64_C(1700000000500)));
+    EXPECT_TEXT("2024-12-31T00:00:00.001Z", time_text(&b, INT64_C(1735603200001)));
+    EXPECT_TEXT("2100-02-28T12:00:00.000Z", time_text(&b, INT64_C(4107499200000)));
+    EXPECT_TEXT("2100-03-01T00:00:00.000Z", time_text(&b, INT64_C(4107542400000)));
+    EXPECT_TEXT("9999-12-31T23:59:59.999Z", time_text(&b, INT64_C(253402300799999)));
+    EXPECT_TEXT("253402300800000 ms", time_text(&b, INT64_C(253402300800000)));
+    EXPECT_TEXT("-1 ms", time_text(&b, -1));
+    buffer_release(&b);
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * GET /v1/instances and its count. A page ends after as many rows as were asked for, or when it is
+ * about to become large; the cursor says where the next one begins.
+ */
+#include "rest/cursor.h"
+#include "rest/filters.h"
+
+#define PAGE_N_DEFAULT 100
+#define COUNT_LIMIT_DEFAULT 100000
+#define COUNT_LIMIT_MAX 100000000
+
+/* On the host's thread. */
+static void encode_rows(struct errand *errand)
+{
+    const struct request *request = &errand->request;
+    size_t n = 0;
+    struct json j;
+
+    if (request->status != OK) return;
+    json_init(&j, &errand->reply);
+    json_object_begin(&j);
+    json_key(&j, "items");
+    json_array_begin(&j);
+    for (; n < request->rows_n && (n == 0 || errand->reply.len < PAGE_SIZE_MAX); n++) {
+        write_instance(&j, &request->rows[n], errand->flag);
+    }
+    json_array_end(&j);
+    cursor_write_rows(&j, request, n);
+    json_object_end(&j);
+}
+
+static void list_instances(struct ask *ask)
+{
+    struct errand *errand = ask_errand(ask, REQUEST_QUERY);
+    int64_t limit = PAGE_N_DEFAULT;
+
+    if (errand == NULL) return;
+    struct request_query *query = &errand->request.query;
+    if (!filters_read_parameters(errand, query) ||
+        !ask_read_number(ask, "limit", 1, QUERY_LIMIT_MAX, &limit) ||
+        !ask_read_bool(ask, "payloads", &query->want_payloads) ||
+        !cursor_read_rows(errand, ask_parameter(ask, "cursor"), query)) {
+        errand_end(errand);
+        return;
+    }
+    query->limit = (uint32_t)limit;
+    errand->flag = query->want_payloads;
+    errand->encode = encode_rows;
+    (void)ask_post_as_is(errand);
+}
+
+static void on_counted(struct errand *errand, struct counting *counting)
+{
+    struct json j;
+
+    json_init(&j, &errand->reply);
+    json_object_begin(&j);
+    json_key(&j, "count");
+    json_uint64(&j, counting->n);
+    json_key(&j, "isExact");
+    json_bool(&j, counting->is_exact);
+    json_object_end(&j);
+    buffer_release(&counting->sample);
+    errand_answer_json(errand);
+}
+
+static void count_instances(struct ask *ask)
+{
+    struct errand *errand = ask_errand(ask, REQUEST_QUERY);
+    int64_t limit = COUNT_LIMIT_DEFAULT;
+
+    if (errand == NULL) return;
+    if (!filters_read_parameters(errand, &errand->request.query) ||
+        !ask_read_number(ask, "limit", 1, COUNT_LIMIT_MAX, &limit)) {
+        errand_end(errand);
+        return;
+    }
+    count_matches(errand, (uint64_t)limit, false, on_counted);
+}
+
+const struct route routes_lists[] = {
+    {"GET", "/v1/instances", list_instances, FILTER_PARAMETERS "limit cursor payloads", ROUTE_PLAIN,
+     "listInstances"},
+    {"GET", "/v1/instances:count", count_instances, FILTER_PARAMETERS "limit", ROUTE_PLAIN,
+     "countInstances"},
+    {0},
+};
