@@ -26,6 +26,7 @@
 static struct server_process server;
 static norn_client *client;
 static norn_worker *worker;
+static char answer_path[320];
 
 static norn_status ship(norn_context *ctx, struct norn_bytes input, struct norn_bytes *output,
                         void *user)
@@ -40,6 +41,7 @@ static void open_world(void)
 
     server = (struct server_process){.more = {"--work-grace", "200ms"}};
     server_process_start(&server);
+    (void)snprintf(answer_path, sizeof answer_path, "%s.answer", server.directory);
     options.address = server.address;
     EXPECT_NORN(NORN_OK, norn_client_open(&options, &client));
     EXPECT_NORN(NORN_OK, norn_worker_open(client, NULL, &worker));
@@ -61,15 +63,14 @@ static unsigned post(const char *path, const char *body, char answer[TEXT_SIZE])
     char status[8] = "";
 
     (void)snprintf(command, sizeof command,
-                   "curl -s --max-time 40 -o '%s/answer' -w '%%{http_code}' -X POST -H "
+                   "curl -s --max-time 40 -o '%s' -w '%%{http_code}' -X POST -H "
                    "'Content-Type: application/json' --data '%s' 'http://127.0.0.1:%u%s'",
-                   test_directory(), body, server.port, path);
+                   answer_path, body, server.port, path);
     FILE *curl = popen(command, "r");
     EXPECT(curl != NULL);
     EXPECT(fgets(status, sizeof status, curl) != NULL);
     (void)pclose(curl);
-    (void)snprintf(command, sizeof command, "%s/answer", test_directory());
-    FILE *file = fopen(command, "r");
+    FILE *file = fopen(answer_path, "r");
     size_t len = file == NULL ? 0 : fread(answer, 1, TEXT_SIZE - 1, file);
     answer[len] = '\0';
     if (file != NULL) (void)fclose(file);
