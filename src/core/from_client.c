@@ -78,6 +78,7 @@ static const struct instance *create(struct core *c, struct bytes key,
     const struct instance *i = instance_find(c, key);
     assert(i != NULL);
     assert(i->status == STATUS_PENDING);
+    replies_received(i);
     return i;
 }
 

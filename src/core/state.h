@@ -181,6 +181,7 @@ struct instance {
     struct maybe input;
     bool has_parent;
     struct event_parent parent;    /* likewise */
+    bool has_reply;                /* somebody wants to be told of its progress: replies.h */
     int32_t id_max;                /* largest id of an action in the history; -1 = none */
     const struct event *completed; /* ExecutionCompleted, when terminal */
     struct list items;
@@ -515,6 +516,18 @@ struct bytes sibling_key(struct core *c, struct bytes key, struct bytes id);
 /* The ExecutionStarted of a child, with the parent's present execution. */
 void child_started_write(struct buffer *out, const struct instance *parent,
                          const struct event_scheduled *child, int32_t task_id);
+
+/* ---- replies.c: see replies.h ---- */
+/* It was created, by whoever. */
+void replies_received(const struct instance *i);
+/* It has ended. A reply itself, once it was heard, goes without a trace. */
+void replies_ended(struct instance *i);
+/* Memory for one of these with an output of this size. */
+size_t replies_size(size_t output_size);
+/* ---- reply_codec.c ---- */
+/* tags: strings of raw map entries. */
+struct maybe tags_find(struct bytes tags, struct bytes name);
+void tags_add(struct buffer *tags, struct buffer *temporary, struct bytes name, struct bytes value);
 
 /* ---- supervisor.c ---- */
 const struct policy *policy_of(const struct item *item);
