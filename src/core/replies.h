@@ -34,6 +34,11 @@
 #define REPLY_MESSAGE_SIZE_MAX ((size_t)4096)
 #define REPLY_OUTPUT_SIZE_MAX ((size_t)64 << 10)
 
+/* tags: strings of raw map entries. The value borrows from them. */
+struct maybe tags_find(struct bytes tags, struct bytes name);
+/* Appends one; temporary is overwritten. */
+void tags_add(struct buffer *tags, struct buffer *temporary, struct bytes name, struct bytes value);
+
 /* What is posted. */
 struct reply_note {
     const char *event;

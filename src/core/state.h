@@ -524,10 +524,6 @@ void replies_received(const struct instance *i);
 void replies_ended(struct instance *i);
 /* Memory for one of these with an output of this size. */
 size_t replies_size(size_t output_size);
-/* ---- reply_codec.c ---- */
-/* tags: strings of raw map entries. */
-struct maybe tags_find(struct bytes tags, struct bytes name);
-void tags_add(struct buffer *tags, struct buffer *temporary, struct bytes name, struct bytes value);
 
 /* ---- supervisor.c ---- */
 const struct policy *policy_of(const struct item *item);
