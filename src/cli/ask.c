@@ -69,9 +69,9 @@ int cli_unreachable(struct cli *cli, enum status status)
 
     (void)snprintf(detail, sizeof detail, "%s: %s", cli->server, cli->http.error);
     if (status == E_UNAVAILABLE)
-        hint = "is the server running? norn server starts one; norn help server tells which is asked";
-    if (status == E_CLOSED)
-        hint = "whether it was done is not known; look before you repeat it";
+        hint =
+            "is the server running? norn server starts one; norn help server tells which is asked";
+    if (status == E_CLOSED) hint = "whether it was done is not known; look before you repeat it";
     return cli_fail(cli, exit_code,
                     status == E_TIMEOUT       ? "timeout"
                     : status == E_UNAVAILABLE ? "unreachable"
@@ -98,8 +98,9 @@ int cli_problem(struct cli *cli, const struct ask *ask)
 
     if (code[0] == '\0') {
         return cli_failf(cli, exit_code, "http-error",
-                         "%s answers %u to %s %s: is it a norn server of this version?", cli->server,
-                         ask->status, ask->method == NULL ? "GET" : ask->method, ask->path);
+                         "%s answers %u to %s %s: is it a norn server of this version?",
+                         cli->server, ask->status, ask->method == NULL ? "GET" : ask->method,
+                         ask->path);
     }
     if (cli->format == FORMAT_JSON || cli->format == FORMAT_JSONL) {
         (void)fflush(stdout);
@@ -128,7 +129,8 @@ static enum status call(struct cli *cli, struct ask *ask)
                              .type = ask->type,
                              .headers = headers,
                              .body = ask->body};
-    http.timeout_ms = ask->timeout_ms > 0 ? ask->timeout_ms : cli_time_left_ms(cli, CALL_TIMEOUT_MS);
+    http.timeout_ms =
+        ask->timeout_ms > 0 ? ask->timeout_ms : cli_time_left_ms(cli, CALL_TIMEOUT_MS);
     http.timeout_ms += (int64_t)ask->wait_s * 1000;
     ask->status = 0;
     ask->value = VALUE_NONE;

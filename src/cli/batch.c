@@ -125,8 +125,8 @@ static int purge_by_filter(struct cli *cli, struct filters *filters, bool is_rec
     }
     if (preview.n > 0) {
         if (!cli->is_yes) print_preview(cli, &preview, "purge");
-        (void)snprintf(question, sizeof question, "Purge %s%llu?", preview.is_exact ? "" : "at least ",
-                       (unsigned long long)preview.n);
+        (void)snprintf(question, sizeof question, "Purge %s%llu?",
+                       preview.is_exact ? "" : "at least ", (unsigned long long)preview.n);
         if (!cli_confirm(cli, question, &code)) return code;
     }
     return purge_all(cli, filters, is_recursive, preview.n);

@@ -24,14 +24,11 @@ void body_text(struct body *b, const char *key, const char *value)
     b->is_empty = false;
 }
 
-/* The writer has no call for text that is JSON already: a null is written and replaced. */
 void body_raw(struct body *b, const char *key, struct bytes value)
 {
     if (value.len == 0) return;
     json_key(&b->json, key);
-    json_null(&b->json);
-    if (!b->text.failed) b->text.len -= 4;
-    buffer_append_bytes(&b->text, value);
+    json_raw(&b->json, value);
     b->is_empty = false;
 }
 

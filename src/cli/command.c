@@ -2,6 +2,7 @@
  *
  * See command.h: options, words, and which command is meant.
  */
+#define _GNU_SOURCE /* memmem */
 #include "cli/command.h"
 
 #include "cli/help.h"
@@ -173,7 +174,7 @@ static bool read_short(struct line *line)
     return true;
 }
 
-static bool words_check(const struct command *command, const struct words *words)
+static bool words_check(const struct command *command, const struct word_list *words)
 {
     size_t least;
     size_t most;
@@ -191,13 +192,13 @@ static bool words_check(const struct command *command, const struct words *words
 }
 
 bool command_read(const struct command *command, const struct option_spec *specs, size_t specs_n,
-                  int argc, char **argv, struct words *words, int *exit_code)
+                  int argc, char **argv, struct word_list *words, int *exit_code)
 {
     struct line line = {command, specs, specs_n, argc, argv, 0};
     bool has_ended = false;
 
     *exit_code = EXIT_CODE_OK;
-    *words = (struct words){argv, 0};
+    *words = (struct word_list){argv, 0};
     if (command->sink != NULL) {
         command->sink->fn(command->sink->user, specs, specs_n);
         return false;
@@ -228,7 +229,7 @@ bool command_read(const struct command *command, const struct option_spec *specs
 bool options_read(const struct command *command, const struct option_spec *specs, size_t specs_n,
                   int argc, char **argv, int *exit_code)
 {
-    struct words words;
+    struct word_list words;
 
     return command_read(command, specs, specs_n, argc, argv, &words, exit_code);
 }

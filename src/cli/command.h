@@ -46,8 +46,8 @@ struct option_spec {
     const char **string;
     int64_t *duration_ms; /* "10s"; negative stays "not given" */
     struct option_list *list;
-    char letter;      /* 'o' for -o; 0 for none */
-    bool is_common;   /* one of those every client command has */
+    char letter;       /* 'o' for -o; 0 for none */
+    bool is_common;    /* one of those every client command has */
     const char *among; /* "json|csv": the values there are, for checks and completion */
 };
 
@@ -60,6 +60,7 @@ enum command_group {
     GROUP_OPERATE,
     GROUP_SERVER,
     GROUP_SELF,
+    GROUP_DURABLE,
     GROUPS_N,
 };
 
@@ -87,7 +88,7 @@ struct command {
 typedef const struct command *const command_tables[];
 
 /* The words that are no options. Borrowed from argv. */
-struct words {
+struct word_list {
     char **items;
     size_t n;
 };
@@ -96,7 +97,7 @@ struct words {
  * on wrong words or a wrong number of them; also after printing the help for --help (then
  * *exit_code is EXIT_CODE_OK). "--" ends the options. */
 bool command_read(const struct command *command, const struct option_spec *specs, size_t specs_n,
-                  int argc, char **argv, struct words *words, int *exit_code);
+                  int argc, char **argv, struct word_list *words, int *exit_code);
 /* The same for a command without words. */
 bool options_read(const struct command *command, const struct option_spec *specs, size_t specs_n,
                   int argc, char **argv, int *exit_code);

@@ -183,9 +183,9 @@ int context_add_run(const struct command *command, int argc, char **argv)
     if (!cli_open(&cli, command, NULL, 0, argc, argv, &code)) return code;
     const char *problem = url_parse(cli.words.items[1], &url);
     if (problem != NULL)
-        return cli_close(&cli, cli_failf(&cli, EXIT_CODE_USAGE, "bad-server",
-                                         "the server \"%s\" cannot be: %s", cli.words.items[1],
-                                         problem));
+        return cli_close(&cli,
+                         cli_failf(&cli, EXIT_CODE_USAGE, "bad-server",
+                                   "the server \"%s\" cannot be: %s", cli.words.items[1], problem));
     contexts_load(&cli.arena, &contexts);
     struct context *context = contexts_find(&contexts, cli.words.items[0]);
     if (context == NULL && contexts.n < CONTEXTS_MAX) context = &contexts.items[contexts.n++];

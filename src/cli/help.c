@@ -14,6 +14,7 @@ const char *const group_titles[GROUPS_N] = {
     [GROUP_OPERATE] = "Operate",
     [GROUP_SERVER] = "Server and engine",
     [GROUP_SELF] = "The command line itself",
+    [GROUP_DURABLE] = "Names known from func durable",
 };
 
 /* ---- a command ---- */

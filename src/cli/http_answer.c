@@ -3,6 +3,7 @@
  * See http_answer.h. The body of a whole answer is collected at the front of c->in: what was read
  * of the connection is never needed again.
  */
+#define _GNU_SOURCE /* memmem */
 #include "cli/http_answer.h"
 
 #include <stdio.h>
@@ -108,7 +109,8 @@ static enum status take_header(struct http_client *c, struct bytes line, struct 
     struct bytes name = bytes_make(line.ptr, (size_t)(colon - line.ptr));
     struct bytes value = trim(bytes_make(colon + 1, line.len - name.len - 1));
     if (is_word(name, "content-length")) {
-        if (!digits_read(value, 10, &c->left)) return broken(c, "the length of the answer is broken");
+        if (!digits_read(value, 10, &c->left))
+            return broken(c, "the length of the answer is broken");
         if (c->body == BODY_UNTIL_CLOSE) c->body = BODY_LENGTH;
     } else if (is_word(name, "transfer-encoding")) {
         if (!is_word(value, "chunked")) return broken(c, "the answer is encoded in an unknown way");
@@ -116,7 +118,8 @@ static enum status take_header(struct http_client *c, struct bytes line, struct 
     } else if (is_word(name, "connection")) {
         if (is_word(value, "close")) c->is_last = true;
     } else if (is_word(name, "retry-after")) {
-        if (digits_read(value, 10, &number) && number < 86400) out->retry_after_s = (unsigned)number;
+        if (digits_read(value, 10, &number) && number < 86400)
+            out->retry_after_s = (unsigned)number;
     } else if (is_word(name, "content-type")) {
         out->is_json = memmem(value.ptr, value.len, "json", 4) != NULL;
     }

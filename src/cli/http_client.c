@@ -181,8 +181,8 @@ static enum status send_request(struct http_client *c, const struct http_call *c
     /* small bodies go in one packet with the head */
     bool is_small = call->body.len < RECEIVE_SIZE;
     if (is_small) buffer_append_bytes(&head, call->body);
-    enum status status = head.failed ? failed(c, E_NOMEM, "out of memory", "")
-                                     : send_all(c, buffer_view(&head));
+    enum status status =
+        head.failed ? failed(c, E_NOMEM, "out of memory", "") : send_all(c, buffer_view(&head));
     buffer_release(&head);
     if (status == OK && !is_small) status = send_all(c, call->body);
     return status;

@@ -21,8 +21,8 @@
 struct http_client {
     struct mem *mem;
     struct url url;
-    int fd;        /* -1: not connected */
-    bool is_used;  /* a request was answered on this connection */
+    int fd;       /* -1: not connected */
+    bool is_used; /* a request was answered on this connection */
     int64_t deadline_ns;
     struct buffer in; /* received and not yet read, from `at` on */
     size_t at;
@@ -30,15 +30,15 @@ struct http_client {
     enum { BODY_NONE, BODY_LENGTH, BODY_CHUNKED, BODY_UNTIL_CLOSE } body;
     uint64_t left; /* of the body, or of the chunk */
     bool is_chunk_open;
-    bool is_last; /* the connection ends with this answer */
+    bool is_last;    /* the connection ends with this answer */
     char error[320]; /* of the last failure, for people */
 };
 
 struct http_call {
     const char *method;
-    const char *path;      /* with parameters, encoded; the url's base goes before it */
-    const char *type;      /* of the body; NULL = application/json */
-    const char *headers;   /* more lines, each with \r\n; NULL = none */
+    const char *path;    /* with parameters, encoded; the url's base goes before it */
+    const char *type;    /* of the body; NULL = application/json */
+    const char *headers; /* more lines, each with \r\n; NULL = none */
     struct bytes body;
     int64_t timeout_ms; /* of the whole call */
 };

@@ -99,7 +99,8 @@ static bool instant_parse(const char *text, int64_t *out_ns)
     const char *at = text;
 
     if (!digits_read(&at, 4, &tm.tm_year) || !byte_read(&at, "-") ||
-        !digits_read(&at, 2, &tm.tm_mon) || !byte_read(&at, "-") || !digits_read(&at, 2, &tm.tm_mday))
+        !digits_read(&at, 2, &tm.tm_mon) || !byte_read(&at, "-") ||
+        !digits_read(&at, 2, &tm.tm_mday))
         return false;
     if (*at != '\0' && !(byte_read(&at, "Tt ") && clock_read(&at, &tm, &fraction_ns) &&
                          offset_read(&at, &offset_s)))

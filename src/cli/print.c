@@ -27,10 +27,10 @@ enum color status_color(const char *status)
         const char *status;
         enum color color;
     } colors[] = {
-        {"completed", COLOR_GREEN}, {"failed", COLOR_RED},     {"terminated", COLOR_RED},
-        {"canceled", COLOR_RED},    {"running", COLOR_CYAN},   {"suspended", COLOR_YELLOW},
-        {"pending", COLOR_YELLOW},  {"Error", COLOR_RED},      {"Processing", COLOR_CYAN},
-        {"ok", COLOR_GREEN},        {"warn", COLOR_YELLOW},    {"fail", COLOR_RED},
+        {"completed", COLOR_GREEN}, {"failed", COLOR_RED},   {"terminated", COLOR_RED},
+        {"canceled", COLOR_RED},    {"running", COLOR_CYAN}, {"suspended", COLOR_YELLOW},
+        {"pending", COLOR_YELLOW},  {"Error", COLOR_RED},    {"Processing", COLOR_CYAN},
+        {"ok", COLOR_GREEN},        {"warn", COLOR_YELLOW},  {"fail", COLOR_RED},
     };
 
     for (size_t n = 0; n < sizeof colors / sizeof colors[0]; n++) {
@@ -253,6 +253,19 @@ int print_list(struct cli *cli, const char *path, const struct column *columns, 
     return exit_code;
 }
 
+void print_items(struct cli *cli, struct value answer, const struct column *columns,
+                 size_t columns_n, const char *nothing)
+{
+    struct printer p;
+    struct value_cursor items = value_begin(value_member(answer, "items"));
+
+    printer_begin(&p, cli, columns, columns_n);
+    while (value_next(&items, NULL)) printer_item(&p, items.value);
+    printer_end(&p);
+    bool is_table = cli->format == FORMAT_TABLE || cli->format == FORMAT_WIDE;
+    if (p.items_n == 0 && is_table) cli_say(cli, "%s\n", nothing);
+}
+
 /* ---- one value ---- */
 
 static void new_line(struct buffer *out, unsigned indent)
@@ -347,7 +360,8 @@ void print_object(struct cli *cli, const struct column *columns, size_t columns_
     }
     for (size_t c = 0; c < columns_n; c++) {
         unsigned title = text_width(bytes_of_text(columns[c].title));
-        if (value_member(object, columns[c].field).type != JSON_NONE && title > width) width = title;
+        if (value_member(object, columns[c].field).type != JSON_NONE && title > width)
+            width = title;
     }
     buffer_init(&text, mem_process());
     for (size_t c = 0; c < columns_n; c++) object_line(cli, &text, &columns[c], object, width);

@@ -45,6 +45,10 @@ void printer_end(struct printer *p);
 int print_list(struct cli *cli, const char *path, const struct column *columns, size_t columns_n,
                uint64_t limit, const char *nothing);
 
+/* The items of one answer: {"items":[...]}. */
+void print_items(struct cli *cli, struct value answer, const struct column *columns,
+                 size_t columns_n, const char *nothing);
+
 /* One value as JSON: in several lines with colours on a terminal, as it came otherwise. */
 void print_json(const struct cli *cli, struct value v);
 /* Appends the value in several lines, each but the first behind `indent` spaces. */

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "wire/json.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,7 +43,9 @@ static size_t common_specs(struct cli *cli, struct option_spec *out)
          .text = "auto",
          .among = "auto|always|never",
          .string = &cli->color},
-        {.name = "absolute", .help = "times in UTC instead of \"3m ago\"", .flag = &cli->is_absolute},
+        {.name = "absolute",
+         .help = "times in UTC instead of \"3m ago\"",
+         .flag = &cli->is_absolute},
         {.name = "timeout",
          .value = "DURATION",
          .help = "give up after this",
@@ -244,9 +247,9 @@ bool cli_confirm(struct cli *cli, const char *question, int *exit_code)
     }
     print_clean(question);
     (void)fputs(" [y/N] ", stderr);
-    bool is_yes = fgets(answer, sizeof answer, stdin) != NULL &&
-                  (strcmp(answer, "y\n") == 0 || strcmp(answer, "yes\n") == 0 ||
-                   strcmp(answer, "Y\n") == 0);
+    bool is_yes =
+        fgets(answer, sizeof answer, stdin) != NULL &&
+        (strcmp(answer, "y\n") == 0 || strcmp(answer, "yes\n") == 0 || strcmp(answer, "Y\n") == 0);
     if (!is_yes) *exit_code = cli_fail(cli, EXIT_CODE_FAILED, "declined", "nothing was done", NULL);
     return is_yes;
 }
@@ -263,8 +266,8 @@ bool cli_read_file(struct cli *cli, const char *path, struct bytes *out, int *ex
     FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
 
     if (file == NULL) {
-        *exit_code =
-            cli_failf(cli, EXIT_CODE_USAGE, "bad-file", "%s cannot be opened: %m", path);
+        *exit_code = cli_failf(cli, EXIT_CODE_USAGE, "bad-file", "%s cannot be opened: %s", path,
+                               strerror(errno));
         return false;
     }
     buffer_init(&text, mem_process());
@@ -301,9 +304,10 @@ bool cli_payload(struct cli *cli, const char *text, struct bytes *out, int *exit
         *out = value.raw;
         return true;
     }
-    *exit_code = cli_failf(cli, EXIT_CODE_USAGE, "bad-json",
-                           "%s%s is not JSON, from character %zu on; a text needs its quotes: '\"%s\"'",
-                           where == NULL ? "the payload" : "the payload in ",
-                           where == NULL ? "" : where, at + 1, where == NULL ? text : "hello");
+    *exit_code =
+        cli_failf(cli, EXIT_CODE_USAGE, "bad-json",
+                  "%s%s is not JSON, from character %zu on; a text needs its quotes: '\"%s\"'",
+                  where == NULL ? "the payload" : "the payload in ", where == NULL ? "" : where,
+                  at + 1, where == NULL ? text : "hello");
     return false;
 }

@@ -23,13 +23,13 @@ enum format { FORMAT_TABLE, FORMAT_WIDE, FORMAT_JSON, FORMAT_JSONL, FORMAT_CSV, 
 
 struct cli {
     const struct command *command;
-    struct words words;
+    struct word_list words;
     struct arena arena;
     struct http_client http;
     struct url url;
     struct terminal terminal;
     enum format format;
-    int64_t now_ns; /* when the command began */
+    int64_t now_ns;  /* when the command began */
     int64_t ends_ns; /* on the monotonic clock, by --timeout; INT64_MAX = never */
     /* of the options */
     const char *server;
@@ -92,7 +92,8 @@ int cli_problem(struct cli *cli, const struct ask *ask);
 int cli_unreachable(struct cli *cli, enum status status);
 
 /* "/v1/instances/order%2F7?hub=test": the hub is added where paths have one. */
-__attribute__((format(printf, 2, 3))) const char *cli_path(struct cli *cli, const char *format, ...);
+__attribute__((format(printf, 2, 3))) const char *cli_path(struct cli *cli, const char *format,
+                                                           ...);
 
 /* "/v1/instances/order-7/suspend"; verb NULL: the instance itself. */
 const char *cli_instance_path(struct cli *cli, const char *id, const char *verb);
@@ -113,8 +114,6 @@ void cli_arena_restore(struct cli *cli, struct arena kept);
 bool cli_payload(struct cli *cli, const char *text, struct bytes *out, int *exit_code);
 /* The contents of a file or, "-", the standard input; not looked into. */
 bool cli_read_file(struct cli *cli, const char *path, struct bytes *out, int *exit_code);
-
-
 
 /* server and hub of the context in use; NULL for what it does not say. In the arena. */
 void context_current(struct arena *arena, const char **server, const char **hub);

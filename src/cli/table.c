@@ -26,8 +26,8 @@ void table_cell_add(struct table *t, const char *text, enum color color)
 {
     assert(t->columns_n > 0);
     if (t->open == NULL) {
-        t->open = arena_alloc_zero(t->arena,
-                                   sizeof *t->open + t->columns_n * sizeof t->open->cells[0]);
+        t->open =
+            arena_alloc_zero(t->arena, sizeof *t->open + t->columns_n * sizeof t->open->cells[0]);
         t->cells_n = 0;
     }
     if (t->open == NULL) return; /* without memory the row is missing */
@@ -44,7 +44,8 @@ void table_cell_add(struct table *t, const char *text, enum color color)
 
 static void measure(const struct table *t, unsigned *widths)
 {
-    for (size_t c = 0; c < t->columns_n; c++) widths[c] = text_width(bytes_of_text(t->columns[c].title));
+    for (size_t c = 0; c < t->columns_n; c++)
+        widths[c] = text_width(bytes_of_text(t->columns[c].title));
     for (const struct table_row *row = t->first; row != NULL; row = row->next) {
         for (size_t c = 0; c < t->columns_n; c++) {
             unsigned width = text_width(row->cells[c].text);
@@ -100,8 +101,7 @@ static void print_cell(const struct table *t, struct buffer *out, size_t c, stru
 
     if (c > 0) pad(out, GAP);
     if (t->columns[c].is_right) pad(out, width - used);
-    if (is_colored)
-        buffer_append_bytes(out, bytes_of_text(terminal_color(t->terminal, color)));
+    if (is_colored) buffer_append_bytes(out, bytes_of_text(terminal_color(t->terminal, color)));
     used = text_clean_cut(out, text, width);
     if (is_colored)
         buffer_append_bytes(out, bytes_of_text(terminal_color(t->terminal, COLOR_NONE)));

@@ -38,8 +38,8 @@ struct step {
     const char *status;   /* "running", "completed", "failed", ... */
     const char *error;
     int64_t begun_ns;
-    int64_t ended_ns;   /* 0: not yet */
-    int64_t fires_ns;   /* of a timer */
+    int64_t ended_ns; /* 0: not yet */
+    int64_t fires_ns; /* of a timer */
 };
 
 struct trace {
@@ -125,8 +125,8 @@ static int steps_read(struct trace *trace, const char *id, struct step **steps)
 {
     struct cli *cli = trace->cli;
     struct step **last = steps;
-    const char *path = url_parameter(&cli->arena, cli_instance_path(cli, id, "history"), "limit",
-                                     "1000");
+    const char *path =
+        url_parameter(&cli->arena, cli_instance_path(cli, id, "history"), "limit", "1000");
     const char *cursor = "";
     size_t n = 0;
 
@@ -190,7 +190,8 @@ static void put_timer(struct trace *trace, const struct step *step)
 
 static int put_instance(struct trace *trace, const char *id, const char *prefix, unsigned depth);
 
-static int put_step(struct trace *trace, const struct step *step, const char *prefix, unsigned depth)
+static int put_step(struct trace *trace, const struct step *step, const char *prefix,
+                    unsigned depth)
 {
     char deeper[PREFIX_SIZE];
     bool is_last = step->next == NULL;

@@ -65,11 +65,13 @@ const char *url_parse(const char *text, struct url *out)
 
 void url_encode(struct buffer *out, struct bytes part)
 {
-    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
+    static const char plain[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
     static const char hex[] = "0123456789ABCDEF";
 
     /* "." and ".." would be taken for steps in the path */
-    bool is_dots = part.len > 0 && part.len < 3 && part.ptr[0] == '.' && part.ptr[part.len - 1] == '.';
+    bool is_dots =
+        part.len > 0 && part.len < 3 && part.ptr[0] == '.' && part.ptr[part.len - 1] == '.';
     for (size_t n = 0; n < part.len; n++) {
         uint8_t c = part.ptr[n];
         if (c != 0 && !is_dots && memchr(plain, c, sizeof plain - 1) != NULL) {

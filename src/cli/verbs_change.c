@@ -33,9 +33,7 @@ static int for_each_id(struct cli *cli, const char *verb, const char *done, stru
 
     for (size_t n = 0; n < cli->words.n; n++) {
         const char *id = cli->words.items[n];
-        struct ask ask = {.method = "POST",
-                          .path = cli_instance_path(cli, id, verb),
-                          .body = body};
+        struct ask ask = {.method = "POST", .path = cli_instance_path(cli, id, verb), .body = body};
         int code = cli_ask(cli, &ask);
         if (code == EXIT_CODE_OK) print_done(cli, done, id, ask.value);
         if (first == EXIT_CODE_OK) first = code;
@@ -107,7 +105,9 @@ int restart_run(const struct command *command, int argc, char **argv)
 {
     bool has_new_id = false;
     const struct option_spec specs[] = {
-        {.name = "new-id", .help = "beside the old one, with an id of its own", .flag = &has_new_id},
+        {.name = "new-id",
+         .help = "beside the old one, with an id of its own",
+         .flag = &has_new_id},
     };
     struct cli cli;
     struct body body;

@@ -78,7 +78,8 @@ static void event_line(struct cli *cli, struct value event)
     char time[MOMENT_SIZE] = "";
     int64_t time_ns = 0;
 
-    if (value_time(&cli->arena, value_member(event, "time"), &time_ns)) moment_format(time_ns, time);
+    if (value_time(&cli->arena, value_member(event, "time"), &time_ns))
+        moment_format(time_ns, time);
     buffer_init(&line, mem_process());
     buffer_format(&line, "%4s  %-30s  %-32s  ", strcmp(id, "-1") == 0 ? "" : id, time,
                   member_text(&cli->arena, event, "type"));
@@ -100,8 +101,8 @@ static void event_line(struct cli *cli, struct value event)
 /* ---- history ---- */
 
 static const struct column history_columns[] = {
-    {"#", "eventId", COLUMN_KEY, false}, {"TIME", "time", COLUMN_TIME, false},
-    {"EVENT", "type", COLUMN_TEXT, false}, {"NAME", "name", COLUMN_TEXT, false},
+    {"#", "eventId", COLUMN_KEY, false},    {"TIME", "time", COLUMN_TIME, false},
+    {"EVENT", "type", COLUMN_TEXT, false},  {"NAME", "name", COLUMN_TEXT, false},
     {"INPUT", "input", COLUMN_JSON, false}, {"RESULT", "result", COLUMN_JSON, false},
 };
 
@@ -280,5 +281,6 @@ int events_run(const struct command *command, int argc, char **argv)
     path = url_parameter(&cli.arena, path, "idPrefix", id_prefix);
     path = url_parameter(&cli.arena, path, "status", status);
     code = follow(&cli, path, follow_events);
-    return cli_close(&cli, code == EXIT_CODE_TIMEOUT ? EXIT_CODE_OK : code); /* it has no other end */
+    return cli_close(&cli,
+                     code == EXIT_CODE_TIMEOUT ? EXIT_CODE_OK : code); /* it has no other end */
 }

@@ -36,8 +36,7 @@ int list_run(const struct command *command, int argc, char **argv)
     if (!cli_open(&cli, command, specs, FILTERS_N + 2, argc, argv, &code)) return code;
     if (!filters_resolve(&cli, &filters, &code)) return cli_close(&cli, code);
     const char *path = filters_query(&cli, cli_path(&cli, "/v1/instances"), &filters);
-    if (cli.format == FORMAT_NAME)
-        path = url_parameter(&cli.arena, path, "payloads", "false");
+    if (cli.format == FORMAT_NAME) path = url_parameter(&cli.arena, path, "payloads", "false");
     code = print_list(&cli, path, instance_columns, instance_columns_n, is_all ? 0 : limit,
                       "there are none");
     return cli_close(&cli, code);
@@ -120,14 +119,17 @@ int show_run(const struct command *command, int argc, char **argv)
 {
     bool is_brief = false;
     const struct option_spec specs[] = {
-        {.name = "no-payloads", .help = "without input, output and custom status", .flag = &is_brief},
+        {.name = "no-payloads",
+         .help = "without input, output and custom status",
+         .flag = &is_brief},
     };
     struct cli cli;
     int code;
 
     if (!cli_open(&cli, command, specs, 1, argc, argv, &code)) return code;
     const char *path = cli_path(&cli, "/v1/instances/%s", cli.words.items[0]);
-    struct ask ask = {.path = url_parameter(&cli.arena, path, "payloads", is_brief ? "false" : NULL)};
+    struct ask ask = {.path =
+                          url_parameter(&cli.arena, path, "payloads", is_brief ? "false" : NULL)};
     code = cli_ask(&cli, &ask);
     if (code == EXIT_CODE_OK) {
         print_object(&cli, show_columns, sizeof show_columns / sizeof show_columns[0], ask.value);

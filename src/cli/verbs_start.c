@@ -27,16 +27,25 @@ struct start_options {
 static void start_specs(struct start_options *o, struct option_spec out[static START_SPECS_N])
 {
     const struct option_spec specs[START_SPECS_N] = {
-        {.name = "id", .value = "ID", .help = "its id; made by the server without", .string = &o->id},
+        {.name = "id",
+         .value = "ID",
+         .help = "its id; made by the server without",
+         .string = &o->id},
         {.name = "version", .value = "TEXT", .help = "of the orchestrator", .string = &o->version},
         {.name = "tag", .value = "KEY=VALUE", .help = "may be repeated", .list = &o->tags},
-        {.name = "at", .value = "TIME", .help = "not before this; 10m means from now", .string = &o->at},
+        {.name = "at",
+         .value = "TIME",
+         .help = "not before this; 10m means from now",
+         .string = &o->at},
         {.name = "reuse",
          .value = "WHEN",
          .help = "when the id exists: ended, never, always or ignore",
          .among = "ended|never|always|ignore",
          .string = &o->reuse},
-        {.name = "reply-to", .value = "URL", .help = "its progress is posted there", .string = &o->reply_to},
+        {.name = "reply-to",
+         .value = "URL",
+         .help = "its progress is posted there",
+         .string = &o->reply_to},
         {.name = "correlation-id",
          .value = "TEXT",
          .help = "comes with what is posted",
@@ -78,8 +87,9 @@ static bool write_start(struct cli *cli, struct body *body, const struct start_o
     body_raw(body, "input", input);
     if (o->at != NULL) {
         if (!moment_parse(o->at, cli->now_ns, true, &at_ns)) {
-            *exit_code = cli_failf(cli, EXIT_CODE_USAGE, "bad-time",
-                                   "--at %s: give a time such as 2026-11-15T12:00:00Z or 10m", o->at);
+            *exit_code =
+                cli_failf(cli, EXIT_CODE_USAGE, "bad-time",
+                          "--at %s: give a time such as 2026-11-15T12:00:00Z or 10m", o->at);
             return false;
         }
         moment_format(at_ns, at);

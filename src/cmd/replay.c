@@ -126,7 +126,6 @@ static int run_words(const struct words *words)
     return code;
 }
 
-/* The history is the one word without dashes, and stands first. */
 int replay_run(const struct command *command, int argc, char **argv)
 {
     struct words words = {.entry = "norn_register"};
@@ -141,22 +140,18 @@ int replay_run(const struct command *command, int argc, char **argv)
          .text = "norn_register",
          .string = &words.entry},
     };
-    int exit_code = EXIT_CODE_USAGE;
+    struct word_list given;
+    int exit_code;
 
-    if (argc > 0 && (argv[0][0] != '-' || argv[0][1] == '\0')) {
-        words.file = argv[0];
-        argc--;
-        argv++;
-    }
-    if (!options_read(command, specs, sizeof specs / sizeof *specs, argc, argv, &exit_code)) {
+    if (!command_read(command, specs, sizeof specs / sizeof *specs, argc, argv, &given,
+                      &exit_code)) {
         return exit_code;
     }
-    if (words.file == NULL || words.library == NULL) {
-        (void)fprintf(stderr,
-                      "norn replay: it takes a history (a file, or - for the standard input) and "
-                      "--with LIBRARY; for example: %s\n",
-                      command->example);
+    if (words.library == NULL) {
+        (void)fprintf(stderr, "norn replay: it needs --with LIBRARY; for example: %s\n",
+                      command->examples);
         return EXIT_CODE_USAGE;
     }
+    words.file = given.items[0];
     return run_words(&words);
 }

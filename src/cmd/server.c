@@ -189,7 +189,7 @@ static void print_buffer(void (*print)(struct buffer *out))
 static void print_help(const struct command *command)
 {
     printf("norn %s: %s\n\nUsage: norn server [options]\nExample: %s\n\nOptions:\n", command->name,
-           command->summary, command->example);
+           command->summary, command->examples);
     puts("  --config FILE                    read settings from FILE\n"
          "  --check-config                   say what is wrong with the settings, and stop\n"
          "  --print-config                   show every setting and where it came from, and stop\n"
@@ -232,6 +232,45 @@ static int run(struct session *session, const struct words *words, int64_t begun
     return server_run(&options);
 }
 
+/* The settings as options, for the manual and the completions. */
+static void tell_options(const struct option_sink *sink)
+{
+    static const char *const helps[SETTINGS_N] = {
+#define X(section, key, kind, value, least, most, help) help,
+        SETTINGS(X)
+#undef X
+    };
+    static const char *const defaults[SETTINGS_N] = {
+#define X(section, key, kind, value, least, most, help) value,
+        SETTINGS(X)
+#undef X
+    };
+    char names[SETTINGS_N][SETTING_NAME_SIZE];
+    struct option_spec specs[SETTINGS_N + 3];
+    bool unused = false;
+
+    for (enum setting s = 0; s < SETTINGS_N; s++) {
+        bool is_switch = setting_is_switch(s);
+        setting_flag(s, names[s]);
+        specs[s] = (struct option_spec){.name = names[s],
+                                        .value = is_switch ? NULL : "VALUE",
+                                        .help = helps[s],
+                                        .text = defaults[s][0] == '\0' ? NULL : defaults[s],
+                                        .flag = is_switch ? &unused : NULL};
+    }
+    specs[SETTINGS_N] =
+        (struct option_spec){.name = "config", .value = "FILE", .help = "read settings from FILE"};
+    specs[SETTINGS_N + 1] =
+        (struct option_spec){.name = "check-config",
+                             .help = "say what is wrong with the settings, and stop",
+                             .flag = &unused};
+    specs[SETTINGS_N + 2] =
+        (struct option_spec){.name = "print-config",
+                             .help = "show every setting and where it came from, and stop",
+                             .flag = &unused};
+    sink->fn(sink->user, specs, SETTINGS_N + 3);
+}
+
 int server_command_run(const struct command *command, int argc, char **argv)
 {
     struct session session = {.argc = argc, .argv = argv};
@@ -240,6 +279,10 @@ int server_command_run(const struct command *command, int argc, char **argv)
     int64_t begun_ns = clock_mono_ns();
     int code = EX_CONFIG;
 
+    if (command->sink != NULL) {
+        tell_options(command->sink);
+        return EX_OK;
+    }
     process_start();
     prepare_memory();
     buffer_init(&problems, mem_process());

@@ -39,17 +39,54 @@ static unsigned read_size(struct chunks *c, uint8_t byte)
     }
     if (c->digits_n == 0) return 400;
     if (byte != '\r' && byte != ';') return 400;
-    c->phase = byte == ';' ? CHUNK_EXTENSION : CHUNK_SIZE_LF;
+    c->phase = byte == ';' ? CHUNK_NAME_START : CHUNK_SIZE_LF;
     return 0;
+}
+
+/* Between two parts of an extension. False: neither another part nor the end of the line. */
+static bool end_part(struct chunks *c, uint8_t byte)
+{
+    if (byte == '\r')
+        c->phase = CHUNK_SIZE_LF;
+    else if (byte == ';')
+        c->phase = CHUNK_NAME_START;
+    else if (byte == '=' && c->phase == CHUNK_NAME)
+        c->phase = CHUNK_VALUE_START;
+    else
+        return false;
+    return true;
+}
+
+static bool read_quoted(struct chunks *c, uint8_t byte)
+{
+    if (c->phase == CHUNK_ESCAPED)
+        c->phase = CHUNK_QUOTED;
+    else if (byte == '"')
+        c->phase = CHUNK_QUOTED_END;
+    else if (byte == '\\')
+        c->phase = CHUNK_ESCAPED;
+    return is_value(byte);
 }
 
 static unsigned read_extension(struct chunks *c, uint8_t byte)
 {
-    if (byte == '\r') {
-        c->phase = CHUNK_SIZE_LF;
-        return 0;
+    bool is_good;
+
+    if (++c->extensions_size > CHUNK_EXTENSIONS_SIZE_MAX) return 400;
+    if (c->phase == CHUNK_QUOTED || c->phase == CHUNK_ESCAPED) {
+        is_good = read_quoted(c, byte);
+    } else if (c->phase == CHUNK_VALUE_START && byte == '"') {
+        c->phase = CHUNK_QUOTED;
+        is_good = true;
+    } else if (c->phase != CHUNK_QUOTED_END && is_token(byte)) {
+        if (c->phase == CHUNK_NAME_START) c->phase = CHUNK_NAME;
+        if (c->phase == CHUNK_VALUE_START) c->phase = CHUNK_VALUE;
+        is_good = true;
+    } else {
+        bool is_start = c->phase == CHUNK_NAME_START || c->phase == CHUNK_VALUE_START;
+        is_good = !is_start && end_part(c, byte);
     }
-    return is_value(byte) && ++c->extensions_size <= CHUNK_EXTENSIONS_SIZE_MAX ? 0 : 400;
+    return is_good ? 0 : 400;
 }
 
 static unsigned size_done(struct chunks *c)
@@ -92,7 +129,13 @@ static unsigned read_byte(struct chunks *c, uint8_t byte)
 {
     switch (c->phase) {
     case CHUNK_SIZE: return read_size(c, byte);
-    case CHUNK_EXTENSION: return read_extension(c, byte);
+    case CHUNK_NAME_START:
+    case CHUNK_NAME:
+    case CHUNK_VALUE_START:
+    case CHUNK_VALUE:
+    case CHUNK_QUOTED:
+    case CHUNK_ESCAPED:
+    case CHUNK_QUOTED_END: return read_extension(c, byte);
     case CHUNK_SIZE_LF: return byte == '\n' ? size_done(c) : 400;
     case CHUNK_DATA_CR: return expect(c, byte, '\r', CHUNK_DATA_LF);
     case CHUNK_DATA_LF: return expect(c, byte, '\n', CHUNK_SIZE);

@@ -2,12 +2,13 @@
  *
  * A chunked body (RFC 9112, 7.1), read strictly and in any pieces:
  *
- *      size in hex [;extensions] CRLF  that many bytes CRLF      any number of times
- *      0 [;extensions] CRLF  [trailer CRLF]*  CRLF               the end
+ *      size in hex [;name[=value]]* CRLF  that many bytes CRLF      any number of times
+ *      0 [;name[=value]]* CRLF  [trailer CRLF]*  CRLF               the end
  *
  * Extensions and trailers mean nothing to us: they are checked, bounded and dropped. Refused are
- * sizes that are not 1 to 16 hex digits (a sign, "0x" or a space around them is none), lines that
- * end in anything but CRLF, control characters, folded trailers. No I/O, no memory.
+ * sizes that are not 1 to 16 hex digits (a sign, "0x" or a space around them is none), space
+ * around the parts of an extension, lines that end in anything but CRLF, control characters, folded
+ * trailers. No I/O, no memory.
  */
 #ifndef NET_H1_CHUNK_H
 #define NET_H1_CHUNK_H
@@ -19,7 +20,13 @@
 
 enum chunk_phase {
     CHUNK_SIZE,
-    CHUNK_EXTENSION,
+    CHUNK_NAME_START, /* of an extension */
+    CHUNK_NAME,
+    CHUNK_VALUE_START,
+    CHUNK_VALUE,
+    CHUNK_QUOTED,
+    CHUNK_ESCAPED,
+    CHUNK_QUOTED_END,
     CHUNK_SIZE_LF,
     CHUNK_DATA,
     CHUNK_DATA_CR,
@@ -44,8 +51,8 @@ struct chunks {
 /* size_max: of the decoded body; 413 beyond. */
 void chunks_init(struct chunks *c, uint64_t size_max);
 
-/* Decodes in place: *bytes and *size_in are what came, and the decoded bytes are written over
- * their start. Takes everything but what stands after the end of the body.
+/* Decodes in place: `bytes` is what came, and the decoded bytes are written over its start. Takes
+ * everything but what stands after the end of the body.
  * Answers 0, or the HTTP status to refuse with: 400, 413 or 431. */
 unsigned chunks_read(struct chunks *c, uint8_t *bytes, size_t size, size_t *taken, size_t *made);
 

@@ -161,7 +161,7 @@ static unsigned parse_first_line(struct bytes head, struct bytes line, struct he
     if (line.len != 8 || !bytes_start_with(line, BYTES_LITERAL("HTTP/")) ||
         !is_digit(line.ptr[5]) || line.ptr[6] != '.' || !is_digit(line.ptr[7]))
         return 400;
-    if (line.ptr[5] != '1') return 505;
+    if (line.ptr[5] != '1' || line.ptr[7] > '1') return 505;
     out->is_1_0 = line.ptr[7] == '0';
     return 0;
 }

@@ -201,29 +201,29 @@ void write_event(struct json *j, struct bytes event)
     const ProtobufCMessageDescriptor *type = &history_event__descriptor;
     struct pb_reader r = pb_reader_make(event);
     const ProtobufCFieldDescriptor *about = NULL;
-    struct pb_field field;
-    struct bytes body = BYTES_NONE;
+    struct pb_field field, time = {0}, body = {0};
     int32_t id = 0;
     char name[64];
 
-    json_object_begin(j);
     while (pb_next(&r, &field)) {
         if (field.number == 1) {
             id = pb_int32(&field);
         } else if (field.number == 2) {
-            json_key(j, "time");
-            put_time(j, &field);
+            time = field;
         } else if (about == NULL) {
             about = protobuf_c_message_descriptor_get_field(type, field.number);
-            body = field.bytes;
+            body = field;
         }
     }
+    json_object_begin(j);
     json_key(j, "eventId");
     json_int64(j, id);
     json_key(j, "type");
     json_bytes(j, about == NULL ? BYTES_LITERAL("unknown") : camel_case(about->name, name));
+    json_key(j, "time");
+    put_time(j, &time);
     if (about != NULL && about->type == PROTOBUF_C_TYPE_MESSAGE) {
-        put_fields(j, about->descriptor, body, 1);
+        put_fields(j, about->descriptor, body.bytes, 1);
     }
     json_object_end(j);
 }

@@ -150,7 +150,7 @@ int64_t rest_tick(struct rest *r)
         ask->ops->time(ask);
     }
     int64_t next_ns = node == NULL ? INT64_MAX : node->key;
-    if (!waits_retry(r) && r->now_ns + RETRY_NS < next_ns) next_ns = r->now_ns + RETRY_NS;
+    if (!wait_cancels_retry(r) && r->now_ns + RETRY_NS < next_ns) next_ns = r->now_ns + RETRY_NS;
     return next_ns;
 }
 

@@ -335,6 +335,6 @@ void errand_answer_instance(struct errand *errand);
 void wait_for_end(struct ask *ask, struct bytes id, unsigned wait_s, unsigned status,
                   unsigned late_status);
 /* Cancels that the engine did not take; false when something is left. */
-bool waits_retry(struct rest *r);
+bool wait_cancels_retry(struct rest *r);
 
 #endif

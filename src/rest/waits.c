@@ -75,7 +75,7 @@ static bool cancel_post(struct rest *r, struct errand *errand)
     return false;
 }
 
-bool waits_retry(struct rest *r)
+bool wait_cancels_retry(struct rest *r)
 {
     struct list *node;
 

@@ -47,8 +47,7 @@ void stream_core_release(struct stream_core *core)
     map_release(&core->by_name);
 }
 
-enum status stream_core_born(struct stream_core *core, const uint64_t secret[2],
-                             struct buffer *out)
+enum status stream_core_born(struct stream_core *core, const uint64_t secret[2], struct buffer *out)
 {
     struct stream_record record = {
         .kind = STREAM_RECORD_SECRET,

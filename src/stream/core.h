@@ -34,9 +34,9 @@ struct stream_partition {
     uint64_t first; /* oldest offset that is still there */
     uint64_t next;  /* of the message that comes next */
     struct stream_chunk frozen;
-    struct stream_chunk active;   /* begins where frozen ends */
-    struct stream_queue *queue;   /* NULL: nobody has ever received */
-    uint32_t pending_n;           /* of the append under way, to make room before it */
+    struct stream_chunk active; /* begins where frozen ends */
+    struct stream_queue *queue; /* NULL: nobody has ever received */
+    uint32_t pending_n;         /* of the append under way, to make room before it */
     size_t pending_size;
     /* the host's */
     struct stream_segments *segments; /* NULL: none yet */
@@ -71,6 +71,7 @@ struct stream {
     struct list waiting; /* receives */
     struct list node;    /* gone: in core->gone */
     struct list dirty;   /* in a list of the host's */
+    uint32_t bound_n;    /* partitions that the binder knows */
 };
 
 struct stream_letter {
@@ -94,10 +95,10 @@ struct stream_core {
     uint32_t letters_n;
     uint32_t letters_room;
     uint32_t letters_live_n;
-    struct heap expiry; /* queues with locks, by the time of the first that may run out */
-    struct list dying;  /* queues with messages that were delivered too often */
-    struct list gone;   /* deleted streams: for the host, which may still be using them */
-    size_t chunks_size; /* bytes of messages in memory */
+    struct heap expiry;    /* queues with locks, by the time of the first that may run out */
+    struct list dying;     /* queues with messages that were delivered too often */
+    struct list gone;      /* deleted streams: for the host, which may still be using them */
+    size_t chunks_size;    /* bytes of messages in memory */
     struct buffer *out;    /* records of the step under way */
     struct buffer message; /* being made */
     struct buffer value;   /* the same, of a letter */

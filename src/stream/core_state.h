@@ -18,8 +18,9 @@ enum status stream_emit_about(struct stream_core *core, enum stream_record_kind 
                               int64_t until_ns);
 
 /* The answer of a step that refuses, with words. */
-__attribute__((format(printf, 3, 4))) enum status
-stream_refuse(struct stream_request *request, enum status status, const char *format, ...);
+__attribute__((format(printf, 3, 4))) enum status stream_refuse(struct stream_request *request,
+                                                                enum status status,
+                                                                const char *format, ...);
 /* The stream and partition of a request; NULL, and it is refused. */
 struct stream *stream_of_request(struct stream_core *core, struct stream_request *request);
 struct stream_partition *stream_partition_of_request(struct stream_core *core,

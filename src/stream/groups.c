@@ -34,9 +34,8 @@ uint64_t stream_group_position(const struct stream_group *group,
 static enum status make_positions(struct stream_core *core, struct stream_group *group, uint32_t n)
 {
     if (n <= group->positions_n) return OK;
-    struct stream_position *grown =
-        mem_resize(core->mem, group->positions, group->positions_n * sizeof *grown,
-                   n * sizeof *grown);
+    struct stream_position *grown = mem_resize(
+        core->mem, group->positions, group->positions_n * sizeof *grown, n * sizeof *grown);
     if (grown == NULL) return E_NOMEM;
     memset(grown + group->positions_n, 0, (n - group->positions_n) * sizeof *grown);
     group->positions = grown;
@@ -172,8 +171,7 @@ static struct stream_position *cursor_of(struct stream_core *core, struct stream
     struct stream_group *group = stream_find_group(partition->stream, request->read.group);
 
     if (group == NULL || group->positions_n <= partition->index) {
-        request->status =
-            emit_checkpoint(core, partition, request->read.group, partition->first);
+        request->status = emit_checkpoint(core, partition, request->read.group, partition->first);
         if (request->status != OK) return NULL;
         group = stream_find_group(partition->stream, request->read.group);
     }
@@ -202,20 +200,19 @@ bool stream_on_group_read(struct stream_core *core, struct stream_request *reque
 
     struct stream_position *position = cursor_of(core, request, partition);
     if (position == NULL) return true;
-    uint64_t done_n = position->cursor - stream_group_position(
-                                             stream_find_group(partition->stream,
-                                                               request->read.group),
-                                             partition);
+    uint64_t done_n =
+        position->cursor -
+        stream_group_position(stream_find_group(partition->stream, request->read.group), partition);
     bool is_many = request->read.every_n > 0 && done_n >= request->read.every_n;
-    bool is_late = request->read.every_ms > 0 && core->now_ns - position->since_ns >=
-                                                     request->read.every_ms * NS_PER_MS;
+    bool is_late = request->read.every_ms > 0 &&
+                   core->now_ns - position->since_ns >= request->read.every_ms * NS_PER_MS;
     if (done_n > 0 && (is_many || is_late)) {
         request->status = emit_checkpoint(core, partition, request->read.group, position->cursor);
         if (request->status != OK) return true;
         position->since_ns = core->now_ns;
     }
-    request->position = position->checkpoint < partition->first ? partition->first
-                                                                 : position->checkpoint;
+    request->position =
+        position->checkpoint < partition->first ? partition->first : position->checkpoint;
     request->read.is_again = false; /* not once more when it has waited */
     return want_from(request, partition, position->cursor);
 }

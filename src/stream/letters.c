@@ -63,9 +63,8 @@ enum status stream_letters_make_room(struct stream_core *core)
         return OK;
     }
     uint32_t room = core->letters_room == 0 ? LETTERS_ROOM_MIN : core->letters_room * 2;
-    struct stream_letter *grown =
-        mem_resize(core->mem, core->letters, core->letters_room * sizeof *grown,
-                   room * sizeof *grown);
+    struct stream_letter *grown = mem_resize(
+        core->mem, core->letters, core->letters_room * sizeof *grown, room * sizeof *grown);
     if (grown == NULL) return E_NOMEM;
     core->letters = grown;
     core->letters_room = room;
@@ -321,9 +320,9 @@ static void resubmit(struct stream_core *core, struct stream_request *request,
     struct stream *stream = stream_core_by_number(core, content->stream);
 
     assert(stream != NULL); /* letters go with their stream */
-    struct stream_partition *partition =
-        message->has_key ? stream_choose_partition(stream, true, message->key)
-                         : stream->partitions[content->partition];
+    struct stream_partition *partition = message->has_key
+                                             ? stream_choose_partition(stream, true, message->key)
+                                             : stream->partitions[content->partition];
     struct stream_message again = {
         .time_ns = core->now_ns,
         .kind = content->kind,

@@ -42,8 +42,8 @@ struct stream_queue {
     uint64_t base; /* everything before it is done */
     uint64_t high; /* everything from it on was never delivered */
     struct stream_entry *ring;
-    uint32_t ring_n; /* power of two, at least high - base; 0 at first */
-    uint32_t counts[4]; /* by state */
+    uint32_t ring_n;         /* power of two, at least high - base; 0 at first */
+    uint32_t counts[4];      /* by state */
     uint64_t available_from; /* no available one is before it */
     struct heap_node expiry; /* linked while there are locked ones: key = the first may run out */
     struct list dying;       /* linked while there are dying ones */

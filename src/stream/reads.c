@@ -29,10 +29,7 @@ static void run(struct job *job)
                                     r->buffer.ptr, r->buffer.size, &r->got);
 }
 
-static void done(struct job *job)
-{
-    container_of(job, struct stream_reading, job)->is_done = true;
-}
+static void done(struct job *job) { container_of(job, struct stream_reading, job)->is_done = true; }
 
 enum status streams_reads_init(struct streams *s)
 {
@@ -294,8 +291,7 @@ void streams_read(struct streams *s, struct stream_request *request)
 static void keep_marks(struct streams *s)
 {
     struct stream_reading *r = &s->reading;
-    struct stream_partition *partition =
-        stream_core_partition(&s->core, r->stream, r->partition);
+    struct stream_partition *partition = stream_core_partition(&s->core, r->stream, r->partition);
     struct stream_segment *segment = NULL;
 
     if (partition != NULL && partition->segments != NULL) {

@@ -33,8 +33,7 @@ static void expect_expiry(struct stream_core *core, struct stream_queue *q, int6
         heap_remove(&core->expiry, &q->expiry);
     }
     q->expiry.key = until_ns;
-    q->expiry.order =
-        (uint64_t)q->partition->stream->number << 32 | (uint64_t)q->partition->index;
+    q->expiry.order = (uint64_t)q->partition->stream->number << 32 | (uint64_t)q->partition->index;
     heap_push(&core->expiry, &q->expiry);
 }
 
@@ -234,22 +233,21 @@ void stream_on_lock(struct stream_core *core, struct stream_request *request)
         return;
     }
     assert(request->kind == STREAM_REQUEST_RENEW);
-    int64_t lock_ms = request->lock.lock_ms == 0 ? partition->stream->settings.lock_ms
-                                                 : request->lock.lock_ms;
+    int64_t lock_ms =
+        request->lock.lock_ms == 0 ? partition->stream->settings.lock_ms : request->lock.lock_ms;
     if (lock_ms < 1 || lock_ms > STREAM_LOCK_MS_MAX) {
         (void)stream_refuse(request, E_INVALID, "a lock is 1ms to 24h");
         return;
     }
     request->lock.until_ns = core->now_ns + lock_ms * NS_PER_MS;
-    request->status = stream_emit_about(core, STREAM_RECORD_RENEWED, partition, offset,
-                                        request->lock.until_ns);
+    request->status =
+        stream_emit_about(core, STREAM_RECORD_RENEWED, partition, offset, request->lock.until_ns);
 }
 
 void stream_core_return(struct stream_core *core, const struct stream_want *want,
                         struct buffer *out)
 {
-    struct stream_partition *partition =
-        stream_core_partition(core, want->stream, want->partition);
+    struct stream_partition *partition = stream_core_partition(core, want->stream, want->partition);
 
     core->out = out;
     if (partition == NULL || partition->queue == NULL) return;

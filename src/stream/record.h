@@ -11,20 +11,20 @@
 
 /* name, number (it is on disk: append, never renumber) */
 #define STREAM_RECORDS(X)                                                                          \
-    X(SECRET, 1)        /* data: the key of tokens */                                              \
-    X(STREAM_SET, 2)    /* name, settings: made or changed */                                      \
+    X(SECRET, 1)     /* data: the key of tokens */                                                 \
+    X(STREAM_SET, 2) /* name, settings: made or changed */                                         \
     X(STREAM_GONE, 3)                                                                              \
-    X(APPENDED, 4)      /* partition, data: the message; of stream 0: a dead letter */             \
-    X(CHECKPOINT, 5)    /* name: group, partition, offset */                                       \
-    X(GROUP_GONE, 6)    /* name: group */                                                          \
-    X(DELIVERED, 7)     /* partition, offset, until_ns */                                          \
-    X(RENEWED, 8)       /* partition, offset, until_ns */                                          \
-    X(RELEASED, 9)      /* partition, offset: given back; may be delivered again */                \
-    X(DYING, 10)        /* partition, offset: was delivered too often */                           \
-    X(DONE, 11)         /* partition, offset */                                                    \
-    X(TRIMMED, 12)      /* partition, offset: what is before it is gone */                         \
-    X(LETTER_GONE, 13)  /* offset: the letter's id */                                              \
-    X(RETURNED, 14)     /* partition, offset: the delivery did not take place */
+    X(APPENDED, 4)     /* partition, data: the message; of stream 0: a dead letter */              \
+    X(CHECKPOINT, 5)   /* name: group, partition, offset */                                        \
+    X(GROUP_GONE, 6)   /* name: group */                                                           \
+    X(DELIVERED, 7)    /* partition, offset, until_ns */                                           \
+    X(RENEWED, 8)      /* partition, offset, until_ns */                                           \
+    X(RELEASED, 9)     /* partition, offset: given back; may be delivered again */                 \
+    X(DYING, 10)       /* partition, offset: was delivered too often */                            \
+    X(DONE, 11)        /* partition, offset */                                                     \
+    X(TRIMMED, 12)     /* partition, offset: what is before it is gone */                          \
+    X(LETTER_GONE, 13) /* offset: the letter's id */                                               \
+    X(RETURNED, 14)    /* partition, offset: the delivery did not take place */
 
 enum stream_record_kind {
 #define X(name, number) STREAM_RECORD_##name = number,

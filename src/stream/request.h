@@ -20,17 +20,17 @@
 /* All may answer E_NOT_FOUND (stream, group, partition, letter), E_INVALID (with text), E_NOMEM,
  * E_UNAVAILABLE (too much under way: try again), E_CLOSED. Those that write also E_NOSPACE. */
 #define STREAM_REQUESTS(X)                                                                         \
-    X(SET)             /* makes or changes a stream; E_LIMIT */                                    \
-    X(DELETE)          /* with everything in it */                                                 \
-    X(INFO)            /* answer: stream_info of one stream (`stream` "" = of all, short) */       \
-    X(APPEND)          /* all or none; E_LIMIT: too large */                                       \
-    X(READ)            /* answer: messages */                                                      \
-    X(GROUP_READ)      /* the same from where the group stands */                                  \
-    X(CHECKPOINT)      /* never goes back: a lower one changes nothing */                          \
-    X(SEEK)            /* sets the position; E_PRECONDITION for "queue" and "workflow" */          \
+    X(SET)        /* makes or changes a stream; E_LIMIT */                                         \
+    X(DELETE)     /* with everything in it */                                                      \
+    X(INFO)       /* answer: stream_info of one stream (`stream` "" = of all, short) */            \
+    X(APPEND)     /* all or none; E_LIMIT: too large */                                            \
+    X(READ)       /* answer: messages */                                                           \
+    X(GROUP_READ) /* the same from where the group stands */                                       \
+    X(CHECKPOINT) /* never goes back: a lower one changes nothing */                               \
+    X(SEEK)       /* sets the position; E_PRECONDITION for "queue" and "workflow" */               \
     X(GROUP_DELETE)                                                                                \
-    X(RECEIVE)         /* answer: deliveries */                                                    \
-    X(COMPLETE)        /* this and the next three: E_STALE when the lock is lost */                \
+    X(RECEIVE)  /* answer: deliveries */                                                           \
+    X(COMPLETE) /* this and the next three: E_STALE when the lock is lost */                       \
     X(ABANDON)                                                                                     \
     X(RENEW)                                                                                       \
     X(DEAD_LETTER)     /* also E_LIMIT: there are too many */                                      \
@@ -39,9 +39,9 @@
     X(LETTER_EDIT)     /* E_PRECONDITION: somebody else has just changed it */                     \
     X(LETTER_RESUBMIT) /* the same */                                                              \
     X(LETTER_DISCARD)                                                                              \
-    X(CANCEL)          /* of one that waits */                                                     \
-    X(STATS)           /* answer: stream_stats */                                                  \
-    X(BURY)            /* the streams' own: dead letters of a consumer */
+    X(CANCEL) /* of one that waits */                                                              \
+    X(STATS)  /* answer: stream_stats */                                                           \
+    X(BURY)   /* the streams' own: dead letters of a consumer */
 
 enum stream_request_kind {
 #define X(kind) STREAM_REQUEST_##kind,
@@ -104,9 +104,9 @@ struct stream_request {
             enum stream_from from_kind; /* READ, SEEK */
             uint64_t offset;
             int64_t time_ns;
-            uint32_t limit; /* messages; 0 = 100 */
+            uint32_t limit;  /* messages; 0 = 100 */
             int64_t wait_ms; /* until there is one */
-            uint32_t of; /* READ: only what falls to `reader` of so many; 0 or 1 = all */
+            uint32_t of;     /* READ: only what falls to `reader` of so many; 0 or 1 = all */
             uint32_t reader;
             /* GROUP_READ: what was read before is taken for done, and checkpointed once it is so
              * many messages or so much time; 0 and 0: a read changes nothing, and begins at the
@@ -126,10 +126,10 @@ struct stream_request {
             struct bytes reason; /* DEAD_LETTER */
             int64_t until_ns;    /* RENEW: answer */
         } lock;
-        struct { /* LETTER* */
-            uint64_t id;    /* LETTERS: those after it */
-            bool has_after; /* LETTERS */
-            uint32_t limit; /* LETTERS; 0 = 100 */
+        struct {                       /* LETTER* */
+            uint64_t id;               /* LETTERS: those after it */
+            bool has_after;            /* LETTERS */
+            uint32_t limit;            /* LETTERS; 0 = 100 */
             bool has_key, has_new_key; /* EDIT: the key becomes this one (or none) */
             struct bytes key;
             bool has_value; /* EDIT */
@@ -145,21 +145,21 @@ struct stream_request {
             uint32_t number;
             uint32_t partition;
             uint64_t offset;
-            bool is_queued;  /* a message of the queue that is dying; else of the bound workflow */
+            bool is_queued; /* a message of the queue that is dying; else of the bound workflow */
             struct bytes reason;
         } bury;
     };
 
     /* ---- the answer ---- */
     enum status status;
-    char text[160];       /* for people; "" when there is nothing to add */
-    uint32_t partition;   /* RESUBMIT */
-    uint64_t offset;      /* RESUBMIT */
-    uint64_t position;    /* GROUP_READ, CHECKPOINT, SEEK: the group's now */
-    uint64_t next;        /* READ, GROUP_READ: read on there */
-    bool has_more;        /* LETTERS */
-    uint32_t items_n;     /* of the answer */
-    struct mem mem;       /* of all below */
+    char text[160];     /* for people; "" when there is nothing to add */
+    uint32_t partition; /* RESUBMIT */
+    uint64_t offset;    /* RESUBMIT */
+    uint64_t position;  /* GROUP_READ, CHECKPOINT, SEEK: the group's now */
+    uint64_t next;      /* READ, GROUP_READ: read on there */
+    bool has_more;      /* LETTERS */
+    uint32_t items_n;   /* of the answer */
+    struct mem mem;     /* of all below */
     struct buffer answer;
 
     /* ---- the streams' own, from post to done ---- */
@@ -169,7 +169,7 @@ struct stream_request {
     bool is_read;      /* they were */
     bool is_enough;    /* no more fits */
     bool is_waiting;
-    size_t size; /* of an append: counted as in flight */
+    size_t size;           /* of an append: counted as in flight */
     int64_t wait_until_ns; /* 0 = not set yet */
     struct list waiting;   /* in a list of its partition or stream */
     struct heap_node due;

@@ -107,8 +107,8 @@ void stream_marks_note(struct mem *mem, struct stream_marks *marks, uint64_t off
     if (marks->n > 0 && position - marks->items[marks->n - 1].position < STREAM_MARK_EVERY) return;
     if (marks->n == marks->room) {
         uint32_t room = marks->room == 0 ? ROOM_MIN : marks->room * 2;
-        struct stream_mark *grown = mem_resize(mem, marks->items, marks->room * sizeof *grown,
-                                               room * sizeof *grown);
+        struct stream_mark *grown =
+            mem_resize(mem, marks->items, marks->room * sizeof *grown, room * sizeof *grown);
         if (grown == NULL) return;
         marks->items = grown;
         marks->room = room;

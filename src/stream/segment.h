@@ -39,7 +39,7 @@ struct stream_marks {
 
 struct stream_segment {
     uint64_t first;
-    uint64_t end; /* offset after its last message */
+    uint64_t end;  /* offset after its last message */
     uint64_t size; /* of the file */
     int64_t first_time_ns;
     int64_t last_time_ns; /* of its last message, or a later one */
@@ -54,6 +54,10 @@ struct stream_segments {
     uint32_t n;
     uint32_t room;
     uint64_t size; /* of all */
+    /* Recovery: something is missing or damaged from here on. No harm when the frames behind the
+     * snapshot say that the stream was deleted, or this part of it dropped. */
+    bool is_damaged;
+    uint64_t damaged_at;
 };
 
 enum status stream_segments_new(struct mem *mem, struct stream_segments **out);
@@ -80,8 +84,7 @@ uint64_t stream_segment_position(const struct stream_segment *segment, uint64_t 
 void stream_segment_path(char path[STREAM_PATH_SIZE], uint32_t stream, uint32_t partition,
                          uint64_t first);
 /* False: no segment's name. */
-bool stream_segment_parse(const char *name, uint32_t *stream, uint32_t *partition,
-                          uint64_t *first);
+bool stream_segment_parse(const char *name, uint32_t *stream, uint32_t *partition, uint64_t *first);
 
 /* ---- files; in a lane ---- */
 

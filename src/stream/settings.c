@@ -46,7 +46,8 @@ enum status stream_settings_change(struct stream_settings *settings,
     if ((mask & STREAM_SET_RETENTION_SIZE) != 0) new.retention_size = wish->retention_size;
     if ((mask & STREAM_SET_DELIVERIES) != 0) new.deliveries_max = wish->deliveries_max;
     if ((mask & STREAM_SET_LOCK) != 0) new.lock_ms = wish->lock_ms;
-    if ((mask & STREAM_SET_WORKFLOW) != 0) memcpy(new.workflow, wish->workflow, sizeof new.workflow);
+    if ((mask & STREAM_SET_WORKFLOW) != 0)
+        memcpy(new.workflow, wish->workflow, sizeof new.workflow);
     if ((mask & STREAM_SET_HUB) != 0) memcpy(new.hub, wish->hub, sizeof new.hub);
     const char *wrong = what_is_wrong(&new, settings->partitions_n);
     if (wrong != NULL) {

@@ -10,11 +10,11 @@
 #include "stream/limits.h"
 
 struct stream_settings {
-    uint32_t partitions_n;                       /* can only grow */
-    int64_t retention_ms;                        /* 0 = kept for ever */
-    uint64_t retention_size;                     /* bytes of a partition; 0 = any */
-    uint32_t deliveries_max;                     /* of a queue's message, then it is a dead letter */
-    int64_t lock_ms;                             /* of a queue's message, when a receive says none */
+    uint32_t partitions_n;   /* can only grow */
+    int64_t retention_ms;    /* 0 = kept for ever */
+    uint64_t retention_size; /* bytes of a partition; 0 = any */
+    uint32_t deliveries_max; /* of a queue's message, then it is a dead letter */
+    int64_t lock_ms;         /* of a queue's message, when a receive says none */
     char workflow[STREAM_WORKFLOW_SIZE_MAX + 1]; /* bound to it; "" = not */
     char hub[STREAM_NAME_SIZE_MAX + 1];          /* of the instances it starts */
 };

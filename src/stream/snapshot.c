@@ -126,8 +126,7 @@ static enum status read_queue(struct stream_core *core, struct reader *from,
     return status;
 }
 
-static enum status read_groups(struct stream_core *core, struct reader *from,
-                               struct stream *stream)
+static enum status read_groups(struct stream_core *core, struct reader *from, struct stream *stream)
 {
     uint64_t groups_n = reader_varint(from);
 

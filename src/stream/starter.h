@@ -1,47 +1,62 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where the messages of a bound stream go: something that starts one instance for each.
+ * Where the messages of a bound stream go: something that starts one instance for each, and
+ * remembers with each start how far it has come, so that a message that comes again starts nothing.
+ *
+ * A starter has parts, each with its own order: of the messages of one source (a partition of a
+ * stream) it takes those of one part one after the other, and refuses one whose predecessor it has
+ * not seen.
  */
 #ifndef STREAM_STARTER_H
 #define STREAM_STARTER_H
 
-#include "base/list.h"
 #include "base/bytes.h"
+#include "base/list.h"
 #include "base/status.h"
 
-struct stream_starter;
+struct streams;
 
-/* Made by the streams; everything in it stays until it was given back. */
+#define STREAM_SOURCE_SIZE 32u
+
+/* Made by the streams; everything in it stays until it is given back. */
 struct stream_start {
-    struct list node; /* the starter's */
-    struct stream_starter *starter;
+    struct list node; /* the starter's until it is given back */
+    struct streams *streams;
+    void *user; /* the starter's */
     struct bytes hub;
     struct bytes workflow;
     struct bytes id;    /* the message's key */
     struct bytes input; /* its value, a JSON text */
-    /* "<stream number>/<partition>"; the position is the offset + 1, and `after` that of the
-     * message before it that went to the same part (see part_of) of the starter, 0 for none. */
-    char source[32];
-    uint64_t position;
-    uint64_t after;
-    /* ---- the answer ---- */
+    char source[STREAM_SOURCE_SIZE];
+    uint64_t position; /* the message's offset + 1 */
+    uint64_t after;    /* position of the last one before it in the same part; 0 = none */
+    /* OK: started, durably, now or before. E_EXISTS, E_INVALID: it never can be (text says why).
+     * E_STALE: the one at `after` is missing. Anything else: not now. */
     enum status status;
     char text[160];
 };
 
-/* OK: it is started, durably, or was before. E_EXISTS: another instance has this id. E_INVALID,
- * E_LIMIT with is_final: it can never be started. E_STALE: one before it (`after`) is missing.
- * Anything else: not now. */
-struct stream_starter {
+/* Asks how far each part has come with a source. The same rules. */
+struct stream_positions {
+    struct list node;
+    struct streams *streams;
     void *user;
-    /* How many parts there are, each with its own order, and which one an instance falls to. */
-    uint32_t parts_n;
-    uint32_t (*part_of)(void *user, struct bytes hub, struct bytes id);
-    /* Takes it; gives it back by stream_start_done(), from any thread. False: not now. */
-    bool (*start)(void *user, struct stream_start *start);
+    char source[STREAM_SOURCE_SIZE];
+    uint64_t *positions; /* by part: to be filled in; 0 = nothing yet */
+    enum status status;
 };
 
-/* From any thread, once for every start() that answered true. */
+struct stream_starter {
+    void *user;
+    uint32_t parts_n;
+    uint32_t (*part_of)(void *user, struct bytes hub, struct bytes id);
+    /* Takes it, and gives it back by the functions below, from any thread, not from within the
+     * call. False: not now. */
+    bool (*start)(void *user, struct stream_start *start);
+    bool (*learn)(void *user, struct stream_positions *positions);
+};
+
 void stream_start_done(struct stream_start *start);
+void stream_positions_done(struct stream_positions *positions);
 
 #endif

@@ -36,7 +36,7 @@ struct stream_commit {
 /* Segments are read one stretch at a time, for one request after the other. */
 struct stream_reading {
     struct job job;
-    struct list queue; /* requests */
+    struct list queue;              /* requests */
     struct stream_request *request; /* the one at work; NULL = none */
     struct io *io;
     bool is_done;
@@ -44,9 +44,9 @@ struct stream_reading {
     uint32_t stream;
     uint32_t partition;
     uint64_t first;
-    uint64_t end;      /* of the segment */
+    uint64_t end; /* of the segment */
     uint64_t position;
-    bool is_scan;      /* for marks: the whole segment */
+    bool is_scan; /* for marks: the whole segment */
     struct buffer buffer;
     size_t got;
     enum status status;
@@ -92,10 +92,10 @@ struct stream_mover {
     struct buffer snapshot; /* empty: none this time */
     struct buffer doomed;   /* struct stream_doomed, being unlinked */
     struct buffer doomed_next;
-    uint64_t doomed_lsn;    /* of the newest in doomed_next */
+    uint64_t doomed_lsn; /* of the newest in doomed_next */
     enum status status;
     uint64_t trim_lsn;
-    uint64_t size_since; /* of frames since the last snapshot */
+    uint64_t size_since;  /* of frames since the last snapshot */
     size_t snapshot_size; /* of the last one */
 };
 
@@ -122,18 +122,19 @@ struct streams {
     uint64_t lsn_durable;
     bool is_disk_full;
     bool is_disk_low;
+    bool is_damaged; /* recovery: something is, perhaps without harm */
     bool is_stopping;
     bool is_dead;
 
     struct stream_reading reading;
     struct stream_mover mover;
-    struct heap waiting; /* by the time they give up */
-    uint64_t waits_n;    /* how many ever: their order */
-    struct list dirty;   /* streams that somebody may wait for */
+    struct heap waiting;        /* by the time they give up */
+    uint64_t waits_n;           /* how many ever: their order */
+    struct list dirty;          /* streams that somebody may wait for */
     struct stream_request bury; /* of a queue's dying messages, one at a time */
     bool is_burying;
     bool is_full_told;
-    int64_t bury_ns;    /* not before */
+    int64_t bury_ns; /* not before */
     int64_t retention_ns;
     struct stream_binder *binder; /* NULL without starter */
 

@@ -37,10 +37,10 @@ struct streams_options {
     int64_t retention_every_ms;   /* how often old segments are looked for */
     /* Bound streams: where their messages go; NULL = they wait. */
     struct stream_starter *starter;
-    uint32_t bound_window_n;  /* starts in flight of each partition */
-    uint32_t checkpoint_n;    /* of bound streams: after so many messages ... */
-    int64_t checkpoint_ms;    /* ... or so much time */
-    streams_wake_fn *wake;    /* a request was posted: turn soon; from any thread. NULL = none */
+    uint32_t bound_window_n; /* starts in flight of each partition */
+    uint32_t checkpoint_n;   /* of bound streams: after so many messages ... */
+    int64_t checkpoint_ms;   /* ... or so much time */
+    streams_wake_fn *wake;   /* a request was posted: turn soon; from any thread. NULL = none */
     void *wake_user;
 };
 void streams_options_init(struct streams_options *options);
@@ -51,8 +51,7 @@ void streams_options_init(struct streams_options *options);
  * io, and the journal belongs to the streams from now on, also on failure. E_CORRUPT, E_VERSION
  * (damage says what, STREAMS_DAMAGE_SIZE bytes), E_IO, E_NOMEM, E_NOSPACE. */
 enum status streams_open(struct env *env, struct io *io, struct journal *journal,
-                         const struct streams_options *options, char *damage,
-                         struct streams **out);
+                         const struct streams_options *options, char *damage, struct streams **out);
 /* Everything that is still under way is answered E_CLOSED. Jobs must have come back
  * (streams_is_quiet()), or never will. */
 void streams_close(struct streams *s);
@@ -74,8 +73,8 @@ struct stream_stats {
     uint64_t read_n;
     uint64_t delivered_n;
     uint64_t completed_n;
-    uint64_t letters_n;  /* there are now */
-    uint64_t waiting_n;  /* reads and receives */
+    uint64_t letters_n;   /* there are now */
+    uint64_t waiting_n;   /* reads and receives */
     uint64_t memory_size; /* messages in memory */
     uint64_t journal_size;
     uint64_t segments_size;

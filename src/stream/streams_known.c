@@ -211,10 +211,9 @@ static enum status choose_partitions(struct stream *stream, struct stream_reques
         if (*size > STREAM_APPEND_SIZE_MAX + (size_t)request->append.n * STREAM_RECORD_SIZE_MAX) {
             return stream_refuse(request, E_LIMIT, "an append is at most 32 MiB in all");
         }
-        item->at_partition =
-            item->partition >= 0
-                ? (uint32_t)item->partition
-                : stream_choose_partition(stream, item->has_key, item->key)->index;
+        item->at_partition = item->partition >= 0
+                                 ? (uint32_t)item->partition
+                                 : stream_choose_partition(stream, item->has_key, item->key)->index;
     }
     return OK;
 }
@@ -260,9 +259,9 @@ void stream_on_append(struct stream_core *core, struct stream_request *request)
     }
     request->status = choose_partitions(stream, request, &size);
     if (request->status == OK) request->status = make_room_for_all(core, stream, request, size);
-    if (request->status == OK && !buffer_reserve(&core->message, STREAM_MESSAGE_HEAD_SIZE +
-                                                                     STREAM_KEY_SIZE_MAX +
-                                                                     STREAM_VALUE_SIZE_MAX)) {
+    if (request->status == OK &&
+        !buffer_reserve(&core->message,
+                        STREAM_MESSAGE_HEAD_SIZE + STREAM_KEY_SIZE_MAX + STREAM_VALUE_SIZE_MAX)) {
         core->message.failed = false;
         request->status = E_NOMEM;
     }

@@ -7,7 +7,7 @@
 #include "base/siphash.h"
 
 #define PLAIN_SIZE 20u
-_Static_assert(PLAIN_SIZE + sizeof ((struct stream_token *)0)->mac == STREAM_TOKEN_SIZE, "layout");
+_Static_assert(PLAIN_SIZE + sizeof((struct stream_token *)0)->mac == STREAM_TOKEN_SIZE, "layout");
 
 static void write_plain(const struct stream_token *token, uint8_t out[PLAIN_SIZE])
 {

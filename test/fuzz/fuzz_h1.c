@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Any bytes as what an HTTP/1.1 peer says. Fed in one piece, and in pieces of a size that the first
- * byte chooses, they give the same requests and the same answers, byte for byte; an answer is never
- * more than one for each request; memory stays bounded; everything is given back at the end.
+ * Any bytes as what an HTTP/1.1 peer says. Fed in one piece, and in pieces of sizes that the first
+ * byte chooses, they give the same requests and the same answers, byte for byte, whether these are
+ * given at once or later, whole or streamed; an answer is never more than one for each request;
+ * memory stays bounded; everything is given back at the end.
  */
 #include "base/assert.h"
 #include "base/clock.h"
@@ -13,12 +14,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define MEMORY_MAX (64 * 1024)
 #define MEMORY_PER_BYTE 64
+#define MESSAGE_SIZE_MAX 1000
 
 struct run {
     struct mem mem;
     struct net_counters counters;
     struct buffer out;
-    struct http_exchange *held; /* every third request is answered later */
+    struct http_exchange *held; /* answered later */
+    bool is_held_begun;
     uint64_t requests_n;
     uint64_t digest;
 };
@@ -26,6 +29,23 @@ struct run {
 static void digest(struct run *r, struct bytes b)
 {
     r->digest = (r->digest ^ bytes_hash(b)) * UINT64_C(0x9e3779b97f4a7c15) + b.len;
+}
+
+/* What the peer sent comes back in a field: it must not be able to begin another. */
+static void answer(struct run *r, struct http_exchange *e)
+{
+    http_add_header(e, "x-back", http_header(e, "x-test"));
+    http_add_header(e, "x-query", http_query(e));
+    if (r->requests_n % 2 == 0) {
+        http_answer(e, 200, "text/plain", http_body(e));
+        return;
+    }
+    http_begin(e, 200, "text/plain");
+    enum status status = http_send(e, http_body(e));
+    assert(status == OK);
+    status = http_send(e, http_path(e));
+    assert(status == OK);
+    http_finish(e, r->requests_n % 9 != 0);
 }
 
 static void on_request(void *user, struct http_exchange *e)
@@ -36,23 +56,49 @@ static void on_request(void *user, struct http_exchange *e)
     assert(http_method(e).len > 0);
     assert(path.len > 0);
     assert(path.ptr[0] == '/' || bytes_equal(path, BYTES_LITERAL("*")));
+    assert(http_body(e).len <= MESSAGE_SIZE_MAX);
     digest(r, http_method(e));
     digest(r, path);
     digest(r, http_query(e));
     digest(r, http_header(e, "host"));
+    digest(r, http_header(e, "x-test"));
     digest(r, http_body(e));
-    if (++r->requests_n % 3 == 0)
-        r->held = e;
+    r->is_held_begun = false;
+    if (++r->requests_n % 3 != 0) {
+        answer(r, e);
+        return;
+    }
+    r->held = e;
+    if (r->requests_n % 2 == 0) return;
+    r->is_held_begun = true;
+    http_begin(e, 200, "text/plain");
+    enum status status = http_send(e, path);
+    assert(status == OK);
+}
+
+static void end_held(struct run *r)
+{
+    struct http_exchange *e = r->held;
+    r->held = NULL;
+    if (r->is_held_begun)
+        http_finish(e, true);
     else
-        http_answer(e, 200, "text/plain", http_body(e));
+        http_answer(e, 204, NULL, BYTES_NONE);
 }
 
 static void on_closed(void *user, struct http_exchange *e)
 {
     struct run *r = user;
     assert(r->held == e);
-    r->held = NULL;
-    http_answer(e, 200, "", BYTES_NONE);
+    assert(http_is_closed(e));
+    end_held(r);
+}
+
+static void on_writable(void *user, struct http_exchange *e)
+{
+    (void)user;
+    (void)e;
+    unreachable("nobody asked whether it is full");
 }
 
 static void on_call(void *user, struct grpc_call *call, struct bytes message)
@@ -84,7 +130,8 @@ static void pull(struct run *r, struct conn *c)
     conn_sent(c, NS_PER_S, r->out.len - start);
 }
 
-static void run(struct run *r, struct bytes bytes, size_t piece_size)
+/* seed 0: in one piece. */
+static void run(struct run *r, struct bytes bytes, uint32_t seed)
 {
     struct conn_limits limits;
     struct grpc_service grpc = {.user = r,
@@ -92,7 +139,8 @@ static void run(struct run *r, struct bytes bytes, size_t piece_size)
                                 .oversize = on_oversize,
                                 .writable = on_call_event,
                                 .closed = on_call_event};
-    struct http_service http = {.user = r, .request = on_request, .closed = on_closed};
+    struct http_service http = {
+        .user = r, .request = on_request, .writable = on_writable, .closed = on_closed};
     struct conn_options options = {
         .mem = &r->mem, .limits = &limits, .counters = &r->counters, .grpc = &grpc, .http = &http};
     struct conn *c = NULL;
@@ -102,18 +150,22 @@ static void run(struct run *r, struct bytes bytes, size_t piece_size)
     mem_init(&r->mem, SIZE_MAX);
     buffer_init(&r->out, mem_process());
     conn_limits_init(&limits);
-    limits.message_size_max = 1000;
+    limits.message_size_max = MESSAGE_SIZE_MAX;
     enum status status = conn_new(&options, NS_PER_S, &c);
     assert(status == OK);
     while (bytes.len > 0) {
-        size_t n = bytes.len < piece_size ? bytes.len : piece_size;
+        size_t n = bytes.len;
+        if (seed != 0) {
+            seed = seed * 1664525 + 1013904223;
+            size_t piece_size = 1 + (seed >> 16) % ((seed >> 28) + 1);
+            if (piece_size < n) n = piece_size;
+        }
         (void)conn_feed(c, NS_PER_S, bytes_make(bytes.ptr, n));
         bytes = bytes_make(bytes.ptr + n, bytes.len - n);
     }
     /* What waits behind a held request comes when it is answered. */
-    for (struct http_exchange *e; (e = r->held) != NULL;) {
-        r->held = NULL;
-        http_answer(e, 204, "", BYTES_NONE);
+    while (r->held != NULL) {
+        end_held(r);
         pull(r, c);
     }
     pull(r, c);
@@ -144,8 +196,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     if (size == 0 || (size > 3 && memcmp(data + 1, "PRI", 3) == 0)) return 0;
     struct bytes bytes = bytes_make(data + 1, size - 1);
-    run(&whole, bytes, size);
-    run(&pieces, bytes, (size_t)data[0] % 16 + 1);
+    run(&whole, bytes, 0);
+    run(&pieces, bytes, (uint32_t)data[0] + 1);
     forget_continue(&whole.out);
     forget_continue(&pieces.out);
     assert(whole.digest == pieces.digest);

@@ -76,6 +76,7 @@ TEST(chunks_become_a_body)
         {"A\r\n0123456789\r\n0\r\n\r\n", "0123456789", 0},
         {"2\r\n\r\n\r\n0\r\n\r\n", "\r\n", 0},
         {"1;a=b;c=\"d e\"\r\nx\r\n0;e\r\n\r\n", "x", 0},
+        {"1;a=\"\\\"\\\\;\";b\r\nx\r\n0\r\n\r\n", "x", 0},
         {"1\r\nx\r\n0\r\nA: b\r\nContent-Length: 7\r\nC:\r\n\r\n", "x", 0},
     };
     static struct outcome out;
@@ -117,6 +118,18 @@ TEST(what_is_not_strictly_chunked_is_refused)
         {400, "1;a\n"},
         {400, "1;\x01\r\n"},
         {400, "1;a\rb\r\n"},
+        {400, "1;\r\n"},
+        {400, "1; a\r\n"},
+        {400, "1;a b\r\n"},
+        {400, "1;a=\r\n"},
+        {400, "1;a==b\r\n"},
+        {400, "1;a=b=c\r\n"},
+        {400, "1;=b\r\n"},
+        {400, "1;a;;b\r\n"},
+        {400, "1;\"a\"\r\n"},
+        {400, "1;a=\"b\r\n"},
+        {400, "1;a=\"b\\\r\n"},
+        {400, "1;a=\"b\"c\r\n"},
         {400, "0\r\nA : b\r\n"},
         {400, "0\r\n A: b\r\n"},
         {400, "0\r\nA: b\r\n c\r\n"},
@@ -152,9 +165,9 @@ TEST(extensions_are_bounded)
     for (size_t more = 0; more < 2; more++) {
         buffer_clear(&text);
         put("1;", 1);
-        put("a", CHUNK_EXTENSIONS_SIZE_MAX / 2);
+        put("a", CHUNK_EXTENSIONS_SIZE_MAX / 2 - 1);
         put("\r\nx\r\n1;", 1);
-        put("a", CHUNK_EXTENSIONS_SIZE_MAX / 2 + more);
+        put("a", CHUNK_EXTENSIONS_SIZE_MAX / 2 - 1 + more);
         put("\r\nx\r\n0\r\n\r\n", 1);
         read_in(buffer_view(&text), text.len, &out);
         EXPECT_EQ(more == 0 ? 0 : 400, out.refusal);

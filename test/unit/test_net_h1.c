@@ -309,6 +309,8 @@ TEST(what_is_not_strictly_http_is_refused)
         {400, "GET / http/1.1\r\n" HOST "\r\n"},
         {400, "GET / HTTP/1.11\r\n" HOST "\r\n"},
         {505, "GET / HTTP/2.0\r\n" HOST "\r\n"},
+        {505, "GET / HTTP/0.9\r\n" HOST "\r\n"},
+        {505, "GET / HTTP/1.2\r\n" HOST "\r\n"},
         {400, GET HOST "Content-Length: 1\r\nContent-Length: 1\r\n\r\n"},
         {400, GET HOST "Content-Length: 1, 1\r\n\r\n"},
         {400, GET HOST "Content-Length: +1\r\n\r\n"},

@@ -20,6 +20,7 @@
 
 #define LARGE_SIZE (2 * 1024 * 1024)
 #define HUGE_SIZE (64 * 1024 * 1024)
+#define STREAM_SIZE (8 * 1024 * 1024)
 #define WAIT_MS 20000 /* until a test gives up; never reached when all is well */
 
 static struct {
@@ -47,6 +48,7 @@ static struct {
     struct loop_timer *timer;
     struct grpc_call *stream; /* /t/stream: as many messages as its peer takes */
     size_t sent_size;
+    size_t page_sent_size; /* /stream: STREAM_SIZE bytes; /endless: as many as its peer takes */
 } t;
 
 enum command { COMMAND_STOP = 1, COMMAND_LOOK = 2, COMMAND_DRAIN = 4, COMMAND_END_STREAM = 8 };
@@ -95,6 +97,32 @@ static void on_closed(void *user, struct grpc_call *call)
     grpc_finish(call, GRPC_CANCELLED, NULL);
 }
 
+/* The user of an exchange that has begun is its size. */
+static void pump_page(struct http_exchange *e)
+{
+    static uint8_t block[10000];
+    size_t size = (size_t)(uintptr_t)http_user(e);
+    while (t.page_sent_size < size && !http_is_full(e)) {
+        size_t n = size - t.page_sent_size < sizeof block ? size - t.page_sent_size : sizeof block;
+        if (http_send(e, bytes_make(block, n)) != OK) return;
+        t.page_sent_size += n;
+    }
+    if (t.page_sent_size == size) http_finish(e, true);
+}
+
+static void begin_page(struct http_exchange *e, size_t size)
+{
+    http_set_user(e, (void *)(uintptr_t)size);
+    http_begin(e, 200, "text/plain");
+    pump_page(e);
+}
+
+static void on_page_writable(void *user, struct http_exchange *e)
+{
+    (void)user;
+    pump_page(e);
+}
+
 static void on_page(void *user, struct http_exchange *e)
 {
     static const uint8_t zeros[HUGE_SIZE];
@@ -104,13 +132,21 @@ static void on_page(void *user, struct http_exchange *e)
     t.is_page_new = true;
     if (bytes_equal(http_path(e), BYTES_LITERAL("/large"))) body = bytes_make(zeros, LARGE_SIZE);
     if (bytes_equal(http_path(e), BYTES_LITERAL("/huge"))) body = bytes_make(zeros, HUGE_SIZE);
-    http_answer(e, 200, "text/plain", body);
+    if (bytes_equal(http_path(e), BYTES_LITERAL("/stream")))
+        begin_page(e, STREAM_SIZE);
+    else if (bytes_equal(http_path(e), BYTES_LITERAL("/endless")))
+        begin_page(e, SIZE_MAX);
+    else
+        http_answer(e, 200, "text/plain", body);
 }
 
 static void on_page_closed(void *user, struct http_exchange *e)
 {
     (void)user;
-    http_answer(e, 200, "", BYTES_NONE);
+    if (http_user(e) != NULL)
+        http_finish(e, false);
+    else
+        http_answer(e, 200, "", BYTES_NONE);
 }
 
 static void on_drained(void *user)
@@ -191,7 +227,8 @@ static void start(uint32_t connections_n_max)
 {
     static const struct grpc_service grpc = {
         .call = on_call, .oversize = on_oversize, .writable = on_writable, .closed = on_closed};
-    static const struct http_service http = {.request = on_page, .closed = on_page_closed};
+    static const struct http_service http = {
+        .request = on_page, .writable = on_page_writable, .closed = on_page_closed};
     const struct loop_options options = {.mem = &t.mem,
                                          .limits = &t.limits,
                                          .grpc = &grpc,
@@ -555,6 +592,60 @@ TEST(a_large_answer_to_a_slow_reader_is_whole)
     EXPECT(size >= HUGE_SIZE);
     ring(0);
     EXPECT_EQ(0, t.counters.stalled);
+    close(fd);
+    stop();
+}
+
+/* A body that is made as it goes: what waits for its reader is bounded, and it is whole. The date is
+ * that of today. */
+TEST(a_streamed_page_to_a_slow_reader_is_whole)
+{
+    static uint8_t block[256 * 1024];
+    char head[400];
+    size_t size = 0;
+    size_t n = 0;
+    init();
+    t.limits.stall_ms = 500;
+    start(10);
+    int fd = dial();
+    send_all(fd, BYTES_LITERAL("GET /stream HTTP/1.0\r\n\r\n"));
+    while (n < sizeof head - 1) {
+        size_t more = receive(fd, head + n, sizeof head - 1 - n);
+        EXPECT(more > 0);
+        n += more;
+    }
+    head[n] = 0;
+    const char *end = strstr(head, "\r\n\r\n");
+    EXPECT(end != NULL);
+    EXPECT(strstr(head, " GMT\r\n") != NULL);
+    size = n - (size_t)(end + 4 - head);
+    while ((n = receive(fd, block, sizeof block)) > 0) {
+        size += n;
+        settle_ms(10);
+    }
+    EXPECT_EQ(STREAM_SIZE, size);
+    ring(0);
+    EXPECT_EQ(0, t.counters.stalled);
+    EXPECT(t.used_max < 4 * 1024 * 1024);
+    close(fd);
+    stop();
+}
+
+/* A reader of a stream that stops: what waits for it is bounded, and it is closed in the end. One
+ * that has nothing to read may be silent for longer than an idle connection. */
+TEST(a_reader_of_a_page_that_stops_is_closed)
+{
+    init();
+    t.limits.stall_ms = 500;
+    t.limits.idle_ms = 100;
+    start(10);
+    int fd = dial();
+    send_all(fd, BYTES_LITERAL("GET /endless HTTP/1.1\r\nHost: x\r\n\r\n"));
+    EXPECT_SOON(t.counters.pages == 1);
+    EXPECT_SOON(t.counters.stalled == 1);
+    EXPECT_EQ(0, t.counters.idle_closed);
+    EXPECT(t.used_max < 4 * 1024 * 1024);
+    EXPECT_SOON(t.connections_n == 0);
     close(fd);
     stop();
 }

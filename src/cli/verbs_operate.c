@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * norn alerts, worker list, entity, backup, config.
+ */
+#include "cli/body.h"
+#include "cli/print.h"
+#include "cli/verbs.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define N(array) (sizeof(array) / sizeof(array)[0])
+
+int alerts_run(const struct command *command, int argc, char **argv)
+{
+    static const struct column columns[] = {
+        {"ID", "id", COLUMN_KEY, false},          {"HUB", "hub", COLUMN_TEXT, true},
+        {"TASK", "taskId", COLUMN_NUMBER, false}, {"NAME", "name", COLUMN_TEXT, false},
+        {"SINCE", "since", COLUMN_TIME, false},   {"TEXT", "text", COLUMN_TEXT, false},
+    };
+    struct cli cli;
+    int code;
+
+    if (!cli_open(&cli, command, NULL, 0, argc, argv, &code)) return code;
+    struct ask ask = {.path = "/v1/alerts"};
+    code = cli_ask(&cli, &ask);
+    if (code == EXIT_CODE_OK)
+        print_items(&cli, ask.value, columns, N(columns), "nothing waits for an operator");
+    return cli_close(&cli, code);
+}
+
+int worker_list_run(const struct command *command, int argc, char **argv)
+{
+    static const struct column columns[] = {
+        {"ID", "id", COLUMN_KEY, false},
+        {"KIND", "kind", COLUMN_TEXT, false},
+        {"HUB", "hub", COLUMN_TEXT, false},
+        {"TURNS", "inFlight.turns", COLUMN_NUMBER, false},
+        {"STEPS", "inFlight.tasks", COLUMN_NUMBER, false},
+        {"ENTITIES", "inFlight.entities", COLUMN_NUMBER, false},
+        {"SINCE", "since", COLUMN_TIME, false},
+        {"TAKES", "names", COLUMN_LIST, false},
+    };
+    struct cli cli;
+    int code;
+
+    if (!cli_open(&cli, command, NULL, 0, argc, argv, &code)) return code;
+    struct ask ask = {.path = "/v1/workers"};
+    code = cli_ask(&cli, &ask);
+    if (code == EXIT_CODE_OK)
+        print_items(&cli, ask.value, columns, N(columns), "no worker is connected");
+    return cli_close(&cli, code);
+}
+
+/* ---- entities ---- */
+
+static const struct column entity_columns[] = {
+    {"ID", "id", COLUMN_KEY, true},
+    {"NAME", "name", COLUMN_TEXT, false},
+    {"KEY", "key", COLUMN_TEXT, false},
+    {"UPDATED", "updatedAt", COLUMN_TIME, false},
+    {"LOCKED BY", "lockedBy", COLUMN_TEXT, false},
+    {"STATE", "state", COLUMN_JSON, false},
+};
+
+int entity_list_run(const struct command *command, int argc, char **argv)
+{
+    const char *name = NULL;
+    const char *from = NULL;
+    const char *to = NULL;
+    uint64_t limit = 100;
+    bool is_all = false;
+    const struct option_spec specs[] = {
+        {.name = "name", .value = "NAME", .help = "of this kind", .string = &name},
+        {.name = "from", .value = "TIME", .help = "changed since", .string = &from},
+        {.name = "to", .value = "TIME", .help = "changed before", .string = &to},
+        {.name = "limit",
+         .letter = 'n',
+         .value = "N",
+         .help = "at most",
+         .text = "100",
+         .number = &limit,
+         .least = 1,
+         .most = 1000000},
+        {.name = "all", .help = "all there are", .flag = &is_all},
+    };
+    struct cli cli;
+    int code;
+
+    if (!cli_open(&cli, command, specs, N(specs), argc, argv, &code)) return code;
+    const char *path = url_parameter(&cli.arena, cli_path(&cli, "/v1/entities"), "name", name);
+    path = url_parameter(&cli.arena, path, "from", from);
+    path = url_parameter(&cli.arena, path, "to", to);
+    code = print_list(&cli, path, entity_columns, N(entity_columns), is_all ? 0 : limit,
+                      "there are no entities");
+    return cli_close(&cli, code);
+}
+
+int entity_show_run(const struct command *command, int argc, char **argv)
+{
+    static const struct column columns[] = {
+        {"name", "name", COLUMN_TEXT, false},         {"key", "key", COLUMN_KEY, false},
+        {"updated", "updatedAt", COLUMN_TIME, false}, {"locked by", "lockedBy", COLUMN_TEXT, false},
+        {"waiting", "backlog", COLUMN_NUMBER, false}, {"state", "state", COLUMN_JSON, false},
+    };
+    struct cli cli;
+    int code;
+
+    if (!cli_open(&cli, command, NULL, 0, argc, argv, &code)) return code;
+    struct ask ask = {
+        .path = cli_path(&cli, "/v1/entities/%s/%s", cli.words.items[0], cli.words.items[1])};
+    code = cli_ask(&cli, &ask);
+    if (code == EXIT_CODE_OK) print_object(&cli, columns, N(columns), ask.value);
+    return cli_close(&cli, code);
+}
+
+int entity_signal_run(const struct command *command, int argc, char **argv)
+{
+    struct cli cli;
+    struct ask ask = {.method = "POST"};
+    int code;
+
+    if (!cli_open(&cli, command, NULL, 0, argc, argv, &code)) return code;
+    if (cli_payload(&cli, cli_word(&cli, 3), &ask.body, &code)) {
+        ask.path = cli_path(&cli, "/v1/entities/%s/%s/%s", cli.words.items[0], cli.words.items[1],
+                            cli.words.items[2]);
+        code = cli_ask(&cli, &ask);
+        if (code == EXIT_CODE_OK) print_done(&cli, "signalled", cli.words.items[1], ask.value);
+    }
+    return cli_close(&cli, code);
+}
+
+/* ---- the server itself ---- */
+
+int backup_run(const struct command *command, int argc, char **argv)
+{
+    struct cli cli;
+    struct body body;
+    int code;
+
+    if (!cli_open(&cli, command, NULL, 0, argc, argv, &code)) return code;
+    const char *path = cli.words.items[0];
+    if (path[0] != '/')
+        return cli_close(&cli, cli_fail(&cli, EXIT_CODE_USAGE, "bad-path",
+                                        "the server needs a path that begins with '/'",
+                                        "norn backup \"$PWD/backup-1\""));
+    body_begin(&body);
+    body_text(&body, "path", path);
+    struct ask ask = {.method = "POST", .path = "/v1/backup"};
+    ask.body = body_end(&body, &cli, false);
+    ask.timeout_ms = cli_time_left_ms(&cli, INT64_C(86400000)); /* as long as it takes */
+    code = cli_ask(&cli, &ask);
+    if (code == EXIT_CODE_OK) print_done(&cli, "backed up to", path, ask.value);
+    return cli_close(&cli, code);
+}
+
+int version_run(const struct command *command, int argc, char **argv)
+{
+    struct cli cli;
+    int code;
+
+    if (!cli_open(&cli, command, NULL, 0, argc, argv, &code)) return code;
+    if (cli.format == FORMAT_JSON || cli.format == FORMAT_JSONL)
+        (void)puts("{\"name\":\"norn\",\"version\":\"" NORN_VERSION "\"}");
+    else
+        (void)puts("norn " NORN_VERSION);
+    return cli_close(&cli, code);
+}

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * norn queue: the messages of a stream with competing consumers. norn dead-letter: those nobody
+ * could take.
+ */
+#include "cli/body.h"
+#include "cli/print.h"
+#include "cli/verbs.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define N(array) (sizeof(array) / sizeof(array)[0])
+
+static const struct column received_columns[] = {
+    {"TOKEN", "token", COLUMN_KEY, false},
+    {"PARTITION", "partition", COLUMN_NUMBER, true},
+    {"OFFSET", "offset", COLUMN_NUMBER, false},
+    {"KEY", "key", COLUMN_TEXT, false},
+    {"DELIVERY", "delivery", COLUMN_NUMBER, false},
+    {"LOCKED UNTIL", "lockedUntil", COLUMN_TIME, false},
+    {"VALUE", "value", COLUMN_JSON, false},
+};
+
+int queue_receive_run(const struct command *command, int argc, char **argv)
+{
+    uint64_t max = 1;
+    const char *wait = NULL;
+    const char *lock = NULL;
+    const char *consumer = NULL;
+    const struct option_spec specs[] = {
+        {.name = "max",
+         .value = "N",
+         .help = "at most",
+         .text = "1",
+         .number = &max,
+         .least = 1,
+         .most = 1000},
+        {.name = "wait",
+         .value = "DURATION",
+         .help = "for a message when there is none",
+         .string = &wait},
+        {.name = "lock",
+         .value = "DURATION",
+         .help = "nobody else gets it so long",
+         .string = &lock},
+        {.name = "consumer", .value = "NAME", .help = "who takes it", .string = &consumer},
+    };
+    struct cli cli;
+    struct body body;
+    int code;
+
+    if (!cli_open(&cli, command, specs, N(specs), argc, argv, &code)) return code;
+    body_begin(&body);
+    body_number(&body, "max", max);
+    body_text(&body, "wait", wait);
+    body_text(&body, "lock", lock);
+    body_text(&body, "consumer", consumer);
+    struct ask ask = {.method = "POST", .body = body_end(&body, &cli, false), .timeout_ms = 90000};
+    ask.path = cli_path(&cli, "/v1/queues/%s/receive", cli.words.items[0]);
+    code = cli_ask(&cli, &ask);
+    if (code == EXIT_CODE_OK)
+        print_items(&cli, ask.value, received_columns, N(received_columns), "there is no message");
+    return cli_close(&cli, code);
+}
+
+static int settle(const struct command *command, int argc, char **argv, const char *verb,
+                  const char *done, const char *option, const char *help)
+{
+    const char *value = NULL;
+    const struct option_spec specs[] = {
+        {.name = option == NULL ? "" : option,
+         .value = option != NULL && strcmp(option, "lock") == 0 ? "DURATION" : "TEXT",
+         .help = help,
+         .string = &value},
+    };
+    struct cli cli;
+    struct body body;
+    int code;
+
+    if (!cli_open(&cli, command, specs, option == NULL ? 0 : 1, argc, argv, &code)) return code;
+    body_begin(&body);
+    if (option != NULL) body_text(&body, option, value);
+    struct ask ask = {.method = "POST", .body = body_end(&body, &cli, true)};
+    ask.path = cli_path(&cli, "/v1/queues/%s/messages/%s/%s", cli.words.items[0],
+                        cli.words.items[1], verb);
+    code = cli_ask(&cli, &ask);
+    if (code == EXIT_CODE_OK) print_done(&cli, done, cli.words.items[1], ask.value);
+    return cli_close(&cli, code);
+}
+
+int queue_complete_run(const struct command *command, int argc, char **argv)
+{
+    return settle(command, argc, argv, "complete", "completed", NULL, NULL);
+}
+
+int queue_abandon_run(const struct command *command, int argc, char **argv)
+{
+    return settle(command, argc, argv, "abandon", "abandoned", NULL, NULL);
+}
+
+int queue_renew_run(const struct command *command, int argc, char **argv)
+{
+    return settle(command, argc, argv, "renew", "renewed", "lock", "from now on");
+}
+
+int queue_dead_letter_run(const struct command *command, int argc, char **argv)
+{
+    return settle(command, argc, argv, "dead-letter", "dead-lettered", "reason",
+                  "kept with the message");
+}
+
+/* ---- dead letters ---- */
+
+static const struct column dead_columns[] = {
+    {"ID", "id", COLUMN_KEY, false},
+    {"STREAM", "stream", COLUMN_TEXT, false},
+    {"PARTITION", "partition", COLUMN_NUMBER, true},
+    {"OFFSET", "offset", COLUMN_NUMBER, true},
+    {"KEY", "key", COLUMN_TEXT, false},
+    {"TIME", "time", COLUMN_TIME, false},
+    {"DELIVERIES", "deliveries", COLUMN_NUMBER, true},
+    {"SIZE", "size", COLUMN_SIZE, true},
+    {"REASON", "reason", COLUMN_TEXT, false},
+};
+static const struct column dead_show_columns[] = {
+    {"id", "id", COLUMN_KEY, false},
+    {"stream", "stream", COLUMN_TEXT, false},
+    {"partition", "partition", COLUMN_NUMBER, false},
+    {"offset", "offset", COLUMN_NUMBER, false},
+    {"key", "key", COLUMN_TEXT, false},
+    {"time", "time", COLUMN_TIME, false},
+    {"deliveries", "deliveries", COLUMN_NUMBER, false},
+    {"size", "size", COLUMN_SIZE, false},
+    {"reason", "reason", COLUMN_TEXT, false},
+    {"value", "value", COLUMN_JSON, false},
+    {"base64", "base64", COLUMN_TEXT, false},
+};
+
+int dead_letter_list_run(const struct command *command, int argc, char **argv)
+{
+    const char *stream = NULL;
+    uint64_t limit = 100;
+    bool is_all = false;
+    const struct option_spec specs[] = {
+        {.name = "stream", .value = "NAME", .help = "of this stream", .string = &stream},
+        {.name = "limit",
+         .letter = 'n',
+         .value = "N",
+         .help = "at most",
+         .text = "100",
+         .number = &limit,
+         .least = 1,
+         .most = 1000000},
+        {.name = "all", .help = "all there are", .flag = &is_all},
+    };
+    struct cli cli;
+    int code;
+
+    if (!cli_open(&cli, command, specs, N(specs), argc, argv, &code)) return code;
+    const char *path = url_parameter(&cli.arena, "/v1/dead-letters", "stream", stream);
+    code = print_list(&cli, path, dead_columns, N(dead_columns), is_all ? 0 : limit,
+                      "there are no dead letters");
+    return cli_close(&cli, code);
+}
+
+int dead_letter_show_run(const struct command *command, int argc, char **argv)
+{
+    struct cli cli;
+    int code;
+
+    if (!cli_open(&cli, command, NULL, 0, argc, argv, &code)) return code;
+    struct ask ask = {.path = cli_path(&cli, "/v1/dead-letters/%s", cli.words.items[0])};
+    code = cli_ask(&cli, &ask);
+    if (code == EXIT_CODE_OK)
+        print_object(&cli, dead_show_columns, N(dead_show_columns), ask.value);
+    return cli_close(&cli, code);
+}
+
+int dead_letter_edit_run(const struct command *command, int argc, char **argv)
+{
+    const char *key = NULL;
+    const char *value = NULL;
+    const struct option_spec specs[] = {
+        {.name = "key", .value = "TEXT", .help = "its key from now on", .string = &key},
+        {.name = "value",
+         .value = "JSON",
+         .help = "its value from now on; @file or -",
+         .string = &value},
+    };
+    struct cli cli;
+    struct body body;
+    struct bytes json;
+    int code;
+
+    if (!cli_open(&cli, command, specs, N(specs), argc, argv, &code)) return code;
+    if (key == NULL && value == NULL)
+        return cli_close(&cli, cli_fail(&cli, EXIT_CODE_USAGE, "bad-words",
+                                        "what is to change? give --key or --value", NULL));
+    if (!cli_payload(&cli, value, &json, &code)) return cli_close(&cli, code);
+    body_begin(&body);
+    body_text(&body, "key", key);
+    body_raw(&body, "value", json);
+    struct ask ask = {.method = "PUT", .body = body_end(&body, &cli, false)};
+    ask.path = cli_path(&cli, "/v1/dead-letters/%s", cli.words.items[0]);
+    code = cli_ask(&cli, &ask);
+    if (code == EXIT_CODE_OK) print_done(&cli, "edited", cli.words.items[0], ask.value);
+    return cli_close(&cli, code);
+}
+
+static int each_letter(const struct command *command, int argc, char **argv, bool is_resubmit)
+{
+    struct cli cli;
+    char question[64];
+    int code;
+    int first = EXIT_CODE_OK;
+
+    if (!cli_open(&cli, command, NULL, 0, argc, argv, &code)) return code;
+    (void)snprintf(question, sizeof question, "Discard %zu for ever?", cli.words.n);
+    if (!is_resubmit && !cli_confirm(&cli, question, &code)) return cli_close(&cli, code);
+    for (size_t n = 0; n < cli.words.n; n++) {
+        const char *id = cli.words.items[n];
+        struct ask ask = {.method = is_resubmit ? "POST" : "DELETE"};
+        ask.path = is_resubmit ? cli_path(&cli, "/v1/dead-letters/%s/resubmit", id)
+                               : cli_path(&cli, "/v1/dead-letters/%s", id);
+        code = cli_ask(&cli, &ask);
+        if (code == EXIT_CODE_OK)
+            print_done(&cli, is_resubmit ? "resubmitted" : "discarded", id, ask.value);
+        if (first == EXIT_CODE_OK) first = code;
+    }
+    return cli_close(&cli, first);
+}
+
+int dead_letter_resubmit_run(const struct command *command, int argc, char **argv)
+{
+    return each_letter(command, argc, argv, true);
+}
+
+int dead_letter_discard_run(const struct command *command, int argc, char **argv)
+{
+    return each_letter(command, argc, argv, false);
+}
