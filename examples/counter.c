@@ -9,7 +9,7 @@
 static norn_status counter(norn_context *ctx, const char *operation, struct norn_bytes input,
                            struct norn_bytes *output, void *user)
 {
-    long value = example_number(norn_state(ctx), NULL); /* 0 when there is none yet */
+    long value = example_number(norn_here(ctx)->state, NULL); /* 0 when there is none yet */
 
     (void)user;
     if (strcmp(operation, "add") == 0)
@@ -38,14 +38,14 @@ static norn_status move_ten(norn_context *ctx, struct norn_bytes input, struct n
     if (status != NORN_OK) return status;
     status = norn_call_entity(ctx, both[1], "add", norn_text("10"), &right);
     if (status != NORN_OK) return status;
-    status = norn_unlock(ctx);
+    status = norn_lock(ctx, NULL);
     *output = example_print(ctx, "[%.*s,%.*s]", TEXT(left), TEXT(right));
     return status;
 }
 
 int main(int argc, char **argv)
 {
-    struct example e;
+    struct example e = {0};
     struct norn_info *info;
 
     example_open(&e, argc, argv);
@@ -66,7 +66,7 @@ int main(int argc, char **argv)
     printf("once more: %s: %s\n", info->failure.type, info->failure.message);
     norn_info_free(info);
 
-    must(norn_get(e.client, "@counter@right", &info), "get");
+    must(norn_get(e.client, "@counter@right", 0, &info), "get");
     printf("%s is %.*s\n", info->id, TEXT(info->output));
     norn_info_free(info);
     example_close(&e);

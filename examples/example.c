@@ -13,7 +13,7 @@
 void must(norn_status status, const char *what)
 {
     if (status == NORN_OK) return;
-    fprintf(stderr, "%s: %s (%s)\n", what, norn_status_text(status), norn_status_name(status));
+    fprintf(stderr, "%s: %s\n", what, norn_status_text(status));
     exit(1);
 }
 
@@ -24,6 +24,8 @@ static void open_engine(struct example *e, const char *directory)
     struct norn_engine_options options = NORN_ENGINE_OPTIONS;
     const char *why = "";
 
+    options.policies = e->policies;
+    options.policies_n = e->policies_n;
     if (directory == NULL) {
         (void)snprintf(e->directory, sizeof e->directory, "%s/norn-example-XXXXXX",
                        getenv("TMPDIR") != NULL ? getenv("TMPDIR") : "/tmp");
@@ -39,7 +41,6 @@ void example_open(struct example *e, int argc, char **argv)
     struct norn_client_options options = NORN_CLIENT_OPTIONS;
     const char *directory = NULL;
 
-    *e = (struct example){0};
     for (int n = 1; n < argc; n += 2) {
         bool is_server = strcmp(argv[n], "--server") == 0;
         bool is_data = strcmp(argv[n], "--data") == 0;
@@ -96,7 +97,7 @@ struct norn_info *example_wait(struct example *e, const char *id)
 {
     struct norn_info *info = NULL;
 
-    must(norn_wait(e->client, id, 60000, &info), id);
+    must(norn_get(e->client, id, 60000, &info), id);
     return info;
 }
 

@@ -19,10 +19,13 @@ struct example {
     norn_engine *engine; /* NULL with a server */
     norn_client *client;
     norn_worker *worker;
-    char directory[256]; /* to be removed; "" = none */
+    char directory[256];                /* to be removed; "" = none */
+    const struct norn_policy *policies; /* of the engine; set before it is opened */
+    size_t policies_n;
 };
 
-/* Opens all three as the arguments say. Register functions, then norn_worker_start(). */
+/* Opens all three as the arguments say; zeroed before, but for the policies. Register functions,
+ * then norn_worker_start(). */
 void example_open(struct example *e, int argc, char **argv);
 void example_close(struct example *e);
 

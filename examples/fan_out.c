@@ -57,7 +57,7 @@ static norn_status sum_of_squares(norn_context *ctx, struct norn_bytes input,
 
 int main(int argc, char **argv)
 {
-    struct example e;
+    struct example e = {0};
 
     example_open(&e, argc, argv);
     must(norn_orchestrator(e.worker, "SumOfSquares", NULL, sum_of_squares, NULL), "register");

@@ -99,7 +99,7 @@ static norn_status print_event(void *user, struct norn_bytes event)
 
 int main(int argc, char **argv)
 {
-    struct example e;
+    struct example e = {0};
     struct table table = {0};
 
     example_open(&e, argc, argv);

@@ -42,7 +42,7 @@ static void print_result(struct example *e, const char *id)
 
 int main(int argc, char **argv)
 {
-    struct example e;
+    struct example e = {0};
 
     example_open(&e, argc, argv);
     must(norn_orchestrator(e.worker, "Expense", NULL, expense, NULL), "register");

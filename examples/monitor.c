@@ -51,7 +51,7 @@ static norn_status count_event(void *user, struct norn_bytes event)
 
 int main(int argc, char **argv)
 {
-    struct example e;
+    struct example e = {0};
     struct norn_info *info;
     long round = 0;
     int events_n = 0;
@@ -63,7 +63,7 @@ int main(int argc, char **argv)
 
     example_begin(&e, "Monitor", "tank-1", "1");
     for (long seen = 0; round < ROUNDS_WANTED; seen = round) {
-        must(norn_get(e.client, "tank-1", &info), "get");
+        must(norn_get(e.client, "tank-1", 0, &info), "get");
         round = example_number(info->custom_status, "round");
         norn_info_free(info);
         if (seen < ROUNDS_WANTED && round >= ROUNDS_WANTED) printf("five rounds were seen\n");

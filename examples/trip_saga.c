@@ -65,7 +65,7 @@ static norn_status trip(norn_context *ctx, struct norn_bytes input, struct norn_
 int main(int argc, char **argv)
 {
     static char flight[] = "flight", hotel[] = "hotel", car[] = "car";
-    struct example e;
+    struct example e = {0};
 
     example_open(&e, argc, argv);
     must(norn_orchestrator(e.worker, "Trip", NULL, trip, NULL), "register");

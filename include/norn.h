@@ -29,7 +29,7 @@
  *      are dropped without a word, so it must not hold malloc() memory, locks or files across a call
  *      of norn.
  *      Its stack is small (64 KiB unless said otherwise).
- *      An activity can run more than once. Use norn_activity_info().idempotency_key.
+ *      An activity can run more than once. Use norn_here()->idempotency_key.
  *
  * Rules of this header
  *
@@ -81,16 +81,12 @@ typedef enum norn_status {
     NORN_E_UNAVAILABLE = 13, /* cannot be reached, or cannot answer now: try again */
     NORN_E_TIMEOUT = 14,
     NORN_E_UNSUPPORTED = 15,
-    NORN_E_FAILED = 16,    /* an activity, child or entity failed: see norn_error() */
+    NORN_E_FAILED = 16,    /* an activity, child or entity failed: see norn_here() */
     NORN_E_CANCELLED = 17, /* the task was cancelled */
 } norn_status;
 
-/* The name, as "NORN_E_BUSY"; static. */
-NORN_API const char *norn_status_name(norn_status status);
-/* The meaning, as "another process has the directory"; static. */
+/* Its name and what it means: "NORN_E_BUSY: another process has the directory"; static. */
 NORN_API const char *norn_status_text(norn_status status);
-/* The version of the library, as "0.1.0"; static. */
-NORN_API const char *norn_version(void);
 
 /* ---- values ---- */
 
@@ -128,16 +124,43 @@ struct norn_failure {
 
 /* ---- engine: any thread ---- */
 
+enum norn_last_resort {
+    NORN_RESORT_FAIL = 0, /* the call fails; the orchestrator decides what then */
+    NORN_RESORT_PARK = 1, /* the step waits for an operator: NORN_RESUBMIT */
+};
+
+/* What the engine does about an activity that fails, is late or whose worker is lost, beside what the orchestrator's
+ * own norn_retry does. Counted are failures of one call. */
+struct norn_policy {
+    size_t size;
+    const char *activity;       /* its name; NULL = all that have no policy of their own */
+    int64_t complete_by_ms;     /* so long a worker may have it without a heartbeat; 0 = no end */
+    bool retries_failures;      /* also failures that the activity itself reports, unless final */
+    uint32_t first_threshold;   /* failures up to this one: again after a delay that doubles */
+    int64_t retry_delay_ms;     /* the first one */
+    int64_t retry_delay_max_ms; /* the longest one */
+    uint32_t second_threshold;  /* failures up to this one: again after the extended wait */
+    int64_t extended_wait_ms;
+    enum norn_last_resort last_resort; /* after that */
+};
+/* What holds where nobody says otherwise: a call whose worker was lost 20 times fails. */
+#define NORN_POLICY                                                                                \
+    {                                                                                              \
+        sizeof(struct norn_policy), 0, 0, false, 19, 200, 60000, 19, 0, NORN_RESORT_FAIL           \
+    }
+
 struct norn_engine_options {
     size_t size;
     const char *directory; /* made when absent; its parent must exist */
     size_t
         memory_max; /* for instances; beyond it idle ones leave, then starts are refused; 0 = default */
-    uint32_t partitions; /* of a new directory; 0 = default */
+    uint32_t partitions;                /* of a new directory; 0 = default */
+    const struct norn_policy *policies; /* policies_n of them, copied; or NULL */
+    size_t policies_n;
 };
 #define NORN_ENGINE_OPTIONS                                                                        \
     {                                                                                              \
-        sizeof(struct norn_engine_options), 0, 0, 0                                                \
+        sizeof(struct norn_engine_options), 0, 0, 0, 0, 0                                          \
     }
 
 /* Opens or creates, and recovers. NORN_E_BUSY, NORN_E_VERSION, NORN_E_CORRUPT, NORN_E_IO, NORN_E_NOSPACE, NORN_E_NOMEM.
@@ -216,11 +239,11 @@ struct norn_info {
     int64_t updated_ms;
 };
 
-/* What an instance is now. NORN_E_NOT_FOUND. Of an entity: id and output, which is its state. */
-NORN_API norn_status norn_get(norn_client *client, const char *id, struct norn_info **info);
-/* Waits until it has ended. NORN_E_TIMEOUT after timeout_ms (< 0: none), NORN_E_NOT_FOUND. info may be NULL. */
-NORN_API norn_status norn_wait(norn_client *client, const char *id, int64_t timeout_ms,
-                               struct norn_info **info);
+/* What an instance is. wait_ms 0: now. Otherwise when it has ended, for which it waits that long at most (< 0: as long
+ * as it takes); NORN_E_TIMEOUT: it has not. NORN_E_NOT_FOUND. Of an entity, now: id and output, which is its state. info
+ * may be NULL. */
+NORN_API norn_status norn_get(norn_client *client, const char *id, int64_t wait_ms,
+                              struct norn_info **info);
 
 /* One of many that are started, and then waited for, together. */
 struct norn_job {
@@ -263,6 +286,28 @@ typedef norn_status norn_history_fn(void *user, struct norn_bytes event);
 /* Every event of its present execution, oldest first. NORN_E_NOT_FOUND. */
 NORN_API norn_status norn_history(norn_client *client, const char *id, norn_history_fn *fn,
                                   void *user);
+
+enum norn_process {
+    NORN_STEP_PENDING = 0,    /* waits for a worker */
+    NORN_STEP_PROCESSING = 1, /* a worker has it */
+    NORN_STEP_WAITING = 2,    /* failed, and is tried again later */
+    NORN_STEP_ERROR = 3,      /* waits for an operator */
+};
+
+/* A call of an activity that has not ended. */
+struct norn_step {
+    const char *name;
+    enum norn_process process;
+    uint32_t locked_by;     /* number of the worker that has it; 0 = none */
+    int64_t complete_by_ms; /* 0 = none */
+    uint32_t failures;      /* so far; only grows */
+    int64_t retry_at_ms;    /* of one that waits; else 0 */
+};
+/* One step, borrowed during the call. Anything but NORN_OK stops and is answered. */
+typedef norn_status norn_steps_fn(void *user, const struct norn_step *step);
+/* The open steps of an instance as the engine's supervisor sees them, 1,000 at most. NORN_E_NOT_FOUND; NORN_E_UNSUPPORTED
+ * with a server. */
+NORN_API norn_status norn_steps(norn_client *client, const char *id, norn_steps_fn *fn, void *user);
 
 struct norn_query {
     size_t size;
@@ -354,7 +399,7 @@ struct norn_call_options {
         sizeof(struct norn_call_options), 0, 0, 0                                                  \
     }
 
-/* Calls an activity and waits. NORN_E_FAILED: it failed for good, norn_error() tells why. output: borrowed until the
+/* Calls an activity and waits. NORN_E_FAILED: it failed for good, norn_here()->failure tells why. output: borrowed until the
  * orchestrator ends; may be NULL. */
 NORN_API norn_status norn_call(norn_context *ctx, const char *activity, struct norn_bytes input,
                                const struct norn_call_options *options, struct norn_bytes *output);
@@ -396,10 +441,9 @@ NORN_API norn_status norn_cancel(norn_context *ctx, norn_task *task);
 NORN_API norn_status norn_send_event(norn_context *ctx, const char *id, const char *event,
                                      struct norn_bytes data);
 /* Locks entities (their ids, NULL at the end), all or none, and waits. One critical section at a time.
- * norn_unlock(), or the end of the orchestrator, releases them. */
+ * NULL instead of a list, or the end of the orchestrator, releases them. NORN_E_PRECONDITION: something is locked
+ * already, or nothing is. */
 NORN_API norn_status norn_lock(norn_context *ctx, const char *const *entities);
-/* Releases what norn_lock() has locked. */
-NORN_API norn_status norn_unlock(norn_context *ctx);
 
 /* Registers how to undo: if the orchestrator fails after this, the activity is called with this input, the last registered first, each with its own
  * retry policy. Registered with the step that comes next, durably. */
@@ -413,8 +457,6 @@ NORN_API norn_status norn_continue_as_new(norn_context *ctx, struct norn_bytes i
  * repeats it. */
 NORN_API norn_status norn_fail(norn_context *ctx, const char *type, const char *message,
                                bool is_final);
-/* Why the last call of this context answered NORN_E_FAILED. Borrowed until the orchestrator ends. */
-NORN_API struct norn_failure norn_error(norn_context *ctx);
 
 /* What clients see as its custom status from now on. Copied. */
 NORN_API norn_status norn_set_status(norn_context *ctx, struct norn_bytes custom_status);
@@ -425,8 +467,6 @@ NORN_API uint64_t norn_random(norn_context *ctx);
 #define NORN_UUID_SIZE 37
 /* A new identifier, the same at every replay. */
 NORN_API void norn_uuid(norn_context *ctx, char uuid[NORN_UUID_SIZE]);
-/* Whether what comes next was done before: its results come from the history. */
-NORN_API bool norn_is_replaying(norn_context *ctx);
 /* Writes a line to the worker's log, once, not at replay. */
 #if defined(__GNUC__)
 __attribute__((format(printf, 2, 3)))
@@ -445,8 +485,13 @@ struct norn_here {
     int64_t complete_by_ms;      /* of an activity: 0 = none */
     const char *idempotency_key; /* of an activity: the same at every attempt of this call */
     size_t stack_used_max;       /* of orchestrators of this worker so far, bytes */
+    /* Why the last call answered NORN_E_FAILED; its texts stay until the function ends. */
+    struct norn_failure failure;
+    bool is_replaying; /* what comes next was done before: its results come from the history */
+    /* Of an entity: its state. Absent: it does not exist yet. Good until the next change. */
+    struct norn_bytes state;
 };
-/* What runs, for any function. */
+/* What runs, for any function, as it is now: ask again after other calls. */
 NORN_API const struct norn_here *norn_here(norn_context *ctx);
 
 /* ---- inside an activity or entity: on its thread ---- */
@@ -454,9 +499,7 @@ NORN_API const struct norn_here *norn_here(norn_context *ctx);
 /* Asks for more time: the lease lasts extend_ms from now. NORN_E_CANCELLED: nobody wants the answer any more. */
 NORN_API norn_status norn_heartbeat(norn_context *ctx, int64_t extend_ms);
 
-/* The state of the entity. Absent: it does not exist yet. Borrowed until the next change. */
-NORN_API struct norn_bytes norn_state(norn_context *ctx);
-/* Its new state. Copied. Absent: it is deleted. Undone when the operation fails. */
+/* The new state of the entity. Copied. Absent: it is deleted. Undone when the operation fails. */
 NORN_API norn_status norn_set_state(norn_context *ctx, struct norn_bytes state);
 
 #ifdef __cplusplus

@@ -46,9 +46,9 @@ NORN_API void norn_test_free(norn_test *test);
 NORN_API norn_worker *norn_test_worker(norn_test *test);
 
 /* For all else that a client can: norn_start(), norn_get() (of an entity too), norn_control(),
- * norn_list(), norn_history() ... Each has done its work when it returns. norn_wait() moves the
- * clock: until the instance has ended, or by its timeout. The client belongs to the test and is not
- * closed. */
+ * norn_list(), norn_history() ... Each has done its work when it returns. A norn_get() that waits
+ * moves the clock: until the instance has ended, or by its timeout. The client belongs to the test
+ * and is not closed. */
 NORN_API norn_client *norn_test_client(norn_test *test);
 
 /* How an activity answers one call. */

@@ -128,7 +128,7 @@ static bool add_chunk(struct arena *a, size_t size)
     return true;
 }
 
-void *arena_alloc(struct arena *a, size_t size)
+void *arena_alloc_slowly(struct arena *a, size_t size)
 {
     if (size > SIZE_MAX / 2) return NULL;
     if (size == 0) size = 1; /* an address of its own, so that NULL always means no memory */

@@ -8,6 +8,7 @@
 #define BASE_ARENA_H
 
 #include "base/bytes.h"
+#include "base/poison.h"
 
 struct mem;
 struct arena_chunk;
@@ -31,7 +32,18 @@ void arena_release(struct arena *a);
 void arena_reset(struct arena *a);
 
 /* Aligned to 8 bytes; NULL without memory. Lives until reset or release. */
-void *arena_alloc(struct arena *a, size_t size);
+void *arena_alloc_slowly(struct arena *a, size_t size);
+static inline void *arena_alloc(struct arena *a, size_t size)
+{
+    size_t rounded = (size + 7) & ~(size_t)7;
+
+    /* the usual case; no size, or no room: the rest */
+    if (rounded - 1 >= (size_t)(a->end - a->at)) return arena_alloc_slowly(a, size);
+    uint8_t *object = a->at;
+    a->at += rounded;
+    unpoison(object, size);
+    return object;
+}
 void *arena_alloc_zero(struct arena *a, size_t size);
 /* A copy in the arena; empty (ptr NULL) without memory, and for an empty value. */
 struct bytes arena_copy(struct arena *a, struct bytes b);

@@ -40,6 +40,17 @@ static uint64_t hash_word(uint64_t hash, uint64_t word)
     return ((hash << 27) | (hash >> 37)) * HASH_A + HASH_B;
 }
 
+/* The len & 7 bytes at the end as a word, padded with zeros: without a copy of unknown length. */
+static uint64_t load_tail(const uint8_t *ptr, size_t len)
+{
+    size_t left = len & 7;
+    uint64_t word = 0;
+
+    if (len >= 8) return load_u64(ptr + len - 8) >> (8 * (8 - left));
+    for (size_t i = 0; i < left; i++) word |= (uint64_t)ptr[i] << (8 * i);
+    return word;
+}
+
 uint64_t bytes_hash(struct bytes b)
 {
     /* With the length in it, zeros at the end count although the last word is padded with zeros. */
@@ -48,9 +59,7 @@ uint64_t bytes_hash(struct bytes b)
 
     for (size_t i = 0; i < whole; i += 8) hash = hash_word(hash, load_u64(b.ptr + i));
     if (whole < b.len) {
-        uint8_t last[8] = {0};
-        memcpy(last, b.ptr + whole, b.len - whole);
-        hash = hash_word(hash, load_u64(last));
+        hash = hash_word(hash, load_tail(b.ptr, b.len));
     }
 
     hash ^= hash >> 32;

@@ -41,3 +41,5 @@ int64_t clock_wall_ns(void) { return read_ns(CLOCK_REALTIME); }
 int64_t clock_mono_ns(void) { return read_ns(CLOCK_MONOTONIC); }
 
 int64_t clock_cpu_ns(void) { return read_ns(CLOCK_PROCESS_CPUTIME_ID); }
+
+int64_t clock_thread_cpu_ns(void) { return read_ns(CLOCK_THREAD_CPUTIME_ID); }

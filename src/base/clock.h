@@ -30,5 +30,7 @@ int64_t clock_wall_ns(void);
 int64_t clock_mono_ns(void);
 /* CPU time of the whole process. */
 int64_t clock_cpu_ns(void);
+/* CPU time of this thread. */
+int64_t clock_thread_cpu_ns(void);
 
 #endif

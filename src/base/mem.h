@@ -25,7 +25,7 @@ struct mem {
     /* Test hook: when not 0, counts down at each take; at 1 the system has no memory for this take,
      * which then fails unless it was reserved. A mem_reserve that needs a new block counts too. */
     uint64_t fail_at;
-    bool fail_forever;                 /* once fail_at was reached, everything after fails too */
+    bool fail_forever; /* once fail_at was reached, everything after fails too */
     /* The same hook, counted over all that share it, on whatever threads; NULL = none. */
     _Atomic uint64_t *fail_any_at;
     struct mem_reserve_block *reserve; /* newest first; see mem.c */

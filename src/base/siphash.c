@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * SipHash-2-4 (Aumasson and Bernstein, 2012): two rounds per word of input, four at the end. The
- * 128 bit variant differs in two constants and draws a second word.
+ * SipHash (Aumasson and Bernstein, 2012). SipHash-2-4: two rounds per word of input, four at the
+ * end; SipHash-1-3: one, and three. The 128 bit variant differs in two constants and draws a second
+ * word.
  *
  * The state goes from function to function by value, so that it stays in registers.
  */
@@ -55,6 +56,9 @@ static inline uint64_t last_word(struct bytes data)
     size_t left = data.len & 7;
     uint64_t word = (uint64_t)data.len << 56;
 
+    if (data.len > 8 && left > 0) {
+        return word | load_u64(data.ptr + data.len - 8) >> (8 * (8 - left));
+    }
     for (size_t i = 0; i < left; i++) {
         word |= (uint64_t)data.ptr[data.len - left + i] << (8 * i);
     }
@@ -75,10 +79,21 @@ static inline uint64_t draw(struct state s) { return s.v0 ^ s.v1 ^ s.v2 ^ s.v3; 
 
 uint64_t siphash64(const uint64_t key[2], struct bytes data)
 {
-    struct state s = absorb(init(key), data);
+    struct state s = init(key);
+    size_t whole = data.len & ~(size_t)7;
 
+    for (size_t i = 0; i < whole; i += 8) {
+        uint64_t word = load_u64(data.ptr + i);
+        s.v3 ^= word;
+        s = mix(s);
+        s.v0 ^= word;
+    }
+    uint64_t word = last_word(data);
+    s.v3 ^= word;
+    s = mix(s);
+    s.v0 ^= word;
     s.v2 ^= 0xff;
-    return draw(end(s));
+    return draw(mix(mix(mix(s))));
 }
 
 void siphash128(const uint64_t key[2], struct bytes data, uint8_t out[16])

@@ -148,7 +148,7 @@ static int purge_ids(struct cli *cli, bool is_recursive, bool is_forced)
     return first;
 }
 
-int purge_run(const struct command *command, int argc, char **argv)
+int verb_purge(const struct command *command, int argc, char **argv)
 {
     struct filters filters = {0};
     struct option_spec specs[FILTERS_N + 3];
@@ -354,32 +354,32 @@ static int batch_run(const struct command *command, int argc, char **argv, const
     return cli_close(&cli, code);
 }
 
-int batch_terminate_run(const struct command *command, int argc, char **argv)
+int verb_batch_terminate(const struct command *command, int argc, char **argv)
 {
     return batch_run(command, argc, argv, "terminate");
 }
 
-int batch_suspend_run(const struct command *command, int argc, char **argv)
+int verb_batch_suspend(const struct command *command, int argc, char **argv)
 {
     return batch_run(command, argc, argv, "suspend");
 }
 
-int batch_resume_run(const struct command *command, int argc, char **argv)
+int verb_batch_resume(const struct command *command, int argc, char **argv)
 {
     return batch_run(command, argc, argv, "resume");
 }
 
-int batch_rewind_run(const struct command *command, int argc, char **argv)
+int verb_batch_rewind(const struct command *command, int argc, char **argv)
 {
     return batch_run(command, argc, argv, "rewind");
 }
 
-int batch_restart_run(const struct command *command, int argc, char **argv)
+int verb_batch_restart(const struct command *command, int argc, char **argv)
 {
     return batch_run(command, argc, argv, "restart");
 }
 
-int batch_purge_run(const struct command *command, int argc, char **argv)
+int verb_batch_purge(const struct command *command, int argc, char **argv)
 {
     return batch_run(command, argc, argv, "purge");
 }

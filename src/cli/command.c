@@ -326,7 +326,8 @@ unsigned edit_distance(const char *a, const char *b)
 const char *command_nearest(command_tables tables, const char *word)
 {
     const char *nearest = NULL;
-    unsigned least = strlen(word) < 4 ? 2 : 4; /* of a short word little may differ */
+    size_t len = strlen(word);
+    unsigned least = len < 4 ? 2 : len < 8 ? 3 : 4; /* of a short word little may differ */
 
     for (size_t t = 0; tables[t] != NULL; t++) {
         for (const struct command *c = tables[t]; c->name != NULL; c++) {

@@ -173,7 +173,7 @@ static int no_context(struct cli *cli, const char *name)
 
 /* ---- the verbs ---- */
 
-int context_add_run(const struct command *command, int argc, char **argv)
+int verb_context_add(const struct command *command, int argc, char **argv)
 {
     struct cli cli;
     struct contexts contexts;
@@ -200,7 +200,7 @@ int context_add_run(const struct command *command, int argc, char **argv)
     return cli_close(&cli, code);
 }
 
-int context_use_run(const struct command *command, int argc, char **argv)
+int verb_context_use(const struct command *command, int argc, char **argv)
 {
     struct cli cli;
     struct contexts contexts;
@@ -216,7 +216,7 @@ int context_use_run(const struct command *command, int argc, char **argv)
     return cli_close(&cli, code);
 }
 
-int context_remove_run(const struct command *command, int argc, char **argv)
+int verb_context_remove(const struct command *command, int argc, char **argv)
 {
     struct cli cli;
     struct contexts contexts;
@@ -234,7 +234,7 @@ int context_remove_run(const struct command *command, int argc, char **argv)
     return cli_close(&cli, code);
 }
 
-int context_list_run(const struct command *command, int argc, char **argv)
+int verb_context_list(const struct command *command, int argc, char **argv)
 {
     static const struct column columns[] = {
         {"", "current", COLUMN_TEXT, false},
@@ -274,7 +274,7 @@ int context_list_run(const struct command *command, int argc, char **argv)
     return cli_close(&cli, EXIT_CODE_OK);
 }
 
-int context_show_run(const struct command *command, int argc, char **argv)
+int verb_context_show(const struct command *command, int argc, char **argv)
 {
     static const struct column columns[] = {
         {"server", "server", COLUMN_KEY, false},

@@ -241,7 +241,7 @@ static void check_work(struct doctor *d)
     }
 }
 
-int doctor_run(const struct command *command, int argc, char **argv)
+int verb_doctor(const struct command *command, int argc, char **argv)
 {
     const char *data = ".";
     const struct option_spec specs[] = {

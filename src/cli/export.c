@@ -127,7 +127,7 @@ static int export_events(struct cli *cli, const char *id, FILE *file, uint64_t *
     return EXIT_CODE_OK;
 }
 
-int export_run(const struct command *command, int argc, char **argv)
+int verb_export(const struct command *command, int argc, char **argv)
 {
     struct cli cli;
     uint64_t events_n = 0;

@@ -39,7 +39,7 @@ enum color status_color(const char *status)
     return COLOR_NONE;
 }
 
-const char *time_text(struct cli *cli, struct value v)
+const char *cell_time(struct cli *cli, struct value v)
 {
     int64_t time_ns = 0;
     char text[MOMENT_SIZE];
@@ -77,7 +77,7 @@ static const char *cell_text(struct cli *cli, const struct column *column, struc
     const char *kept = NULL;
 
     switch (column->kind) {
-    case COLUMN_TIME: return time_text(cli, v);
+    case COLUMN_TIME: return cell_time(cli, v);
     case COLUMN_LIST: return list_text(cli, v);
     case COLUMN_SIZE:
         if (!value_int64(v, &number) || number < 0) return "";

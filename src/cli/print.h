@@ -63,7 +63,7 @@ void print_done(struct cli *cli, const char *done, const char *id, struct value 
 
 enum color status_color(const char *status);
 /* A time as the options want it: "3m ago" or in full. In the arena. */
-const char *time_text(struct cli *cli, struct value v);
+const char *cell_time(struct cli *cli, struct value v);
 /* fwrite to stdout. */
 void print_buffer(const struct buffer *text);
 

@@ -62,12 +62,12 @@ static size_t common_specs(struct cli *cli, struct option_spec *out)
     return COMMON_N;
 }
 
-static enum format format_of(const char *text)
+static enum output_format format_of(const char *text)
 {
     static const char *const names[] = {"table", "wide", "json", "jsonl", "csv", "name"};
 
     for (size_t n = 0; n < sizeof names / sizeof names[0]; n++) {
-        if (strcmp(names[n], text) == 0) return (enum format)n;
+        if (strcmp(names[n], text) == 0) return (enum output_format)n;
     }
     return FORMAT_TABLE;
 }

@@ -19,7 +19,14 @@
 #include "cli/terminal.h"
 #include "cli/value.h"
 
-enum format { FORMAT_TABLE, FORMAT_WIDE, FORMAT_JSON, FORMAT_JSONL, FORMAT_CSV, FORMAT_NAME };
+enum output_format {
+    FORMAT_TABLE,
+    FORMAT_WIDE,
+    FORMAT_JSON,
+    FORMAT_JSONL,
+    FORMAT_CSV,
+    FORMAT_NAME
+};
 
 struct cli {
     const struct command *command;
@@ -28,7 +35,7 @@ struct cli {
     struct http_client http;
     struct url url;
     struct terminal terminal;
-    enum format format;
+    enum output_format format;
     int64_t now_ns;  /* when the command began */
     int64_t ends_ns; /* on the monotonic clock, by --timeout; INT64_MAX = never */
     /* of the options */

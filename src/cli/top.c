@@ -139,7 +139,7 @@ static unsigned print_table(struct cli *cli, const struct sample *before, const 
     return (unsigned)table.rows_n + 1;
 }
 
-int top_run(const struct command *command, int argc, char **argv)
+int verb_top(const struct command *command, int argc, char **argv)
 {
     int64_t every_ms = 1000;
     uint64_t count = 0;

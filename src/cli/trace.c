@@ -336,7 +336,7 @@ static int trace_lines(struct trace *trace, const char *id)
     return code;
 }
 
-int trace_run(const struct command *command, int argc, char **argv)
+int verb_trace(const struct command *command, int argc, char **argv)
 {
     bool is_following = false;
     bool is_once = false;

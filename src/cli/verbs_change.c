@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-int raise_run(const struct command *command, int argc, char **argv)
+int verb_raise(const struct command *command, int argc, char **argv)
 {
     struct cli cli;
     struct ask ask = {.method = "POST"};
@@ -59,22 +59,22 @@ static int reason_run(const struct command *command, int argc, char **argv, cons
     return cli_close(&cli, code);
 }
 
-int suspend_run(const struct command *command, int argc, char **argv)
+int verb_suspend(const struct command *command, int argc, char **argv)
 {
     return reason_run(command, argc, argv, "suspend", "suspended");
 }
 
-int resume_run(const struct command *command, int argc, char **argv)
+int verb_resume(const struct command *command, int argc, char **argv)
 {
     return reason_run(command, argc, argv, "resume", "resumed");
 }
 
-int rewind_run(const struct command *command, int argc, char **argv)
+int verb_rewind(const struct command *command, int argc, char **argv)
 {
     return reason_run(command, argc, argv, "rewind", "rewound");
 }
 
-int terminate_run(const struct command *command, int argc, char **argv)
+int verb_terminate(const struct command *command, int argc, char **argv)
 {
     const char *reason = NULL;
     bool is_recursive = false;
@@ -101,7 +101,7 @@ int terminate_run(const struct command *command, int argc, char **argv)
     return cli_close(&cli, code);
 }
 
-int restart_run(const struct command *command, int argc, char **argv)
+int verb_restart(const struct command *command, int argc, char **argv)
 {
     bool has_new_id = false;
     const struct option_spec specs[] = {
@@ -129,7 +129,7 @@ int restart_run(const struct command *command, int argc, char **argv)
     return cli_close(&cli, code);
 }
 
-int resubmit_run(const struct command *command, int argc, char **argv)
+int verb_resubmit(const struct command *command, int argc, char **argv)
 {
     struct cli cli;
     int code;

@@ -54,7 +54,7 @@ static void event_row(struct cli *cli, struct table *table, struct value event)
     bool is_failure = strstr(type, "Failed") != NULL || strstr(type, "erminated") != NULL;
 
     table_cell_add(table, strcmp(id, "-1") == 0 ? "" : id, COLOR_GRAY);
-    table_cell_add(table, time_text(cli, value_member(event, "time")), COLOR_NONE);
+    table_cell_add(table, cell_time(cli, value_member(event, "time")), COLOR_NONE);
     table_cell_add(table, type, is_failure ? COLOR_RED : COLOR_CYAN);
     table_cell_add(table, member_text(&cli->arena, event, "name"), COLOR_NONE);
     table_cell_add(table, event_detail(cli, event), COLOR_NONE);
@@ -200,7 +200,7 @@ static void follow_history(struct cli *cli, const struct sse_event *event, bool 
     (void)fflush(stdout);
 }
 
-int history_run(const struct command *command, int argc, char **argv)
+int verb_history(const struct command *command, int argc, char **argv)
 {
     bool is_following = false;
     const struct option_spec specs[] = {
@@ -263,7 +263,7 @@ static void follow_events(struct cli *cli, const struct sse_event *event, bool *
     buffer_release(&line);
 }
 
-int events_run(const struct command *command, int argc, char **argv)
+int verb_events(const struct command *command, int argc, char **argv)
 {
     const char *name = NULL;
     const char *id_prefix = NULL;

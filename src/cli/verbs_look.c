@@ -13,7 +13,7 @@
 
 #define LIST_N_DEFAULT 100
 
-int list_run(const struct command *command, int argc, char **argv)
+int verb_list(const struct command *command, int argc, char **argv)
 {
     struct filters filters = {0};
     struct option_spec specs[FILTERS_N + 2];
@@ -42,7 +42,7 @@ int list_run(const struct command *command, int argc, char **argv)
     return cli_close(&cli, code);
 }
 
-int count_run(const struct command *command, int argc, char **argv)
+int verb_count(const struct command *command, int argc, char **argv)
 {
     struct filters filters = {0};
     struct option_spec specs[FILTERS_N];
@@ -115,7 +115,7 @@ static void print_failure(struct cli *cli, struct value failure)
     buffer_release(&text);
 }
 
-int show_run(const struct command *command, int argc, char **argv)
+int verb_show(const struct command *command, int argc, char **argv)
 {
     bool is_brief = false;
     const struct option_spec specs[] = {
@@ -138,7 +138,7 @@ int show_run(const struct command *command, int argc, char **argv)
     return cli_close(&cli, code);
 }
 
-int result_run(const struct command *command, int argc, char **argv)
+int verb_result(const struct command *command, int argc, char **argv)
 {
     bool is_waiting = false;
     const struct option_spec specs[] = {
@@ -185,8 +185,8 @@ static void why_task(struct cli *cli, struct buffer *out, struct value task)
     const char *attempts = member_text(arena, task, "attempts");
     const char *state = member_text(arena, task, "state");
     const char *locked_by = member_text(arena, task, "lockedBy");
-    const char *retry_at = time_text(cli, value_member(task, "retryAt"));
-    const char *complete_by = time_text(cli, value_member(task, "completeBy"));
+    const char *retry_at = cell_time(cli, value_member(task, "retryAt"));
+    const char *complete_by = cell_time(cli, value_member(task, "completeBy"));
 
     buffer_format(out, "  task %s '", member_text(arena, task, "taskId"));
     text_clean(out, bytes_of_text(member_text(arena, task, "name")));
@@ -213,7 +213,7 @@ static void why_list(struct cli *cli, struct buffer *out, const char *title, str
         struct value v = field == NULL ? cursor.value : value_member(cursor.value, field);
         int64_t ignored = 0;
         bool is_time = value_time(&cli->arena, v, &ignored);
-        why_line(out, title, is_time ? time_text(cli, v) : value_text(&cli->arena, v));
+        why_line(out, title, is_time ? cell_time(cli, v) : value_text(&cli->arena, v));
         title = "";
     }
 }
@@ -248,7 +248,7 @@ static void why_print(struct cli *cli, struct value why)
     buffer_release(&out);
 }
 
-int why_run(const struct command *command, int argc, char **argv)
+int verb_why(const struct command *command, int argc, char **argv)
 {
     struct cli cli;
     int code;

@@ -11,7 +11,7 @@
 
 #define N(array) (sizeof(array) / sizeof(array)[0])
 
-int alerts_run(const struct command *command, int argc, char **argv)
+int verb_alerts(const struct command *command, int argc, char **argv)
 {
     static const struct column columns[] = {
         {"ID", "id", COLUMN_KEY, false},          {"HUB", "hub", COLUMN_TEXT, true},
@@ -29,7 +29,7 @@ int alerts_run(const struct command *command, int argc, char **argv)
     return cli_close(&cli, code);
 }
 
-int worker_list_run(const struct command *command, int argc, char **argv)
+int verb_worker_list(const struct command *command, int argc, char **argv)
 {
     static const struct column columns[] = {
         {"ID", "id", COLUMN_KEY, false},
@@ -63,7 +63,7 @@ static const struct column entity_columns[] = {
     {"STATE", "state", COLUMN_JSON, false},
 };
 
-int entity_list_run(const struct command *command, int argc, char **argv)
+int verb_entity_list(const struct command *command, int argc, char **argv)
 {
     const char *name = NULL;
     const char *from = NULL;
@@ -96,7 +96,7 @@ int entity_list_run(const struct command *command, int argc, char **argv)
     return cli_close(&cli, code);
 }
 
-int entity_show_run(const struct command *command, int argc, char **argv)
+int verb_entity_show(const struct command *command, int argc, char **argv)
 {
     static const struct column columns[] = {
         {"name", "name", COLUMN_TEXT, false},         {"key", "key", COLUMN_KEY, false},
@@ -114,7 +114,7 @@ int entity_show_run(const struct command *command, int argc, char **argv)
     return cli_close(&cli, code);
 }
 
-int entity_signal_run(const struct command *command, int argc, char **argv)
+int verb_entity_signal(const struct command *command, int argc, char **argv)
 {
     struct cli cli;
     struct ask ask = {.method = "POST"};
@@ -132,7 +132,7 @@ int entity_signal_run(const struct command *command, int argc, char **argv)
 
 /* ---- the server itself ---- */
 
-int backup_run(const struct command *command, int argc, char **argv)
+int verb_backup(const struct command *command, int argc, char **argv)
 {
     struct cli cli;
     struct body body;
@@ -154,7 +154,7 @@ int backup_run(const struct command *command, int argc, char **argv)
     return cli_close(&cli, code);
 }
 
-int version_run(const struct command *command, int argc, char **argv)
+int verb_version(const struct command *command, int argc, char **argv)
 {
     struct cli cli;
     int code;

@@ -22,7 +22,7 @@ static const struct column received_columns[] = {
     {"VALUE", "value", COLUMN_JSON, false},
 };
 
-int queue_receive_run(const struct command *command, int argc, char **argv)
+int verb_queue_receive(const struct command *command, int argc, char **argv)
 {
     uint64_t max = 1;
     const char *wait = NULL;
@@ -89,22 +89,22 @@ static int settle(const struct command *command, int argc, char **argv, const ch
     return cli_close(&cli, code);
 }
 
-int queue_complete_run(const struct command *command, int argc, char **argv)
+int verb_queue_complete(const struct command *command, int argc, char **argv)
 {
     return settle(command, argc, argv, "complete", "completed", NULL, NULL);
 }
 
-int queue_abandon_run(const struct command *command, int argc, char **argv)
+int verb_queue_abandon(const struct command *command, int argc, char **argv)
 {
     return settle(command, argc, argv, "abandon", "abandoned", NULL, NULL);
 }
 
-int queue_renew_run(const struct command *command, int argc, char **argv)
+int verb_queue_renew(const struct command *command, int argc, char **argv)
 {
     return settle(command, argc, argv, "renew", "renewed", "lock", "from now on");
 }
 
-int queue_dead_letter_run(const struct command *command, int argc, char **argv)
+int verb_queue_dead_letter(const struct command *command, int argc, char **argv)
 {
     return settle(command, argc, argv, "dead-letter", "dead-lettered", "reason",
                   "kept with the message");
@@ -137,7 +137,7 @@ static const struct column dead_show_columns[] = {
     {"base64", "base64", COLUMN_TEXT, false},
 };
 
-int dead_letter_list_run(const struct command *command, int argc, char **argv)
+int verb_dead_letter_list(const struct command *command, int argc, char **argv)
 {
     const char *stream = NULL;
     uint64_t limit = 100;
@@ -164,7 +164,7 @@ int dead_letter_list_run(const struct command *command, int argc, char **argv)
     return cli_close(&cli, code);
 }
 
-int dead_letter_show_run(const struct command *command, int argc, char **argv)
+int verb_dead_letter_show(const struct command *command, int argc, char **argv)
 {
     struct cli cli;
     int code;
@@ -177,7 +177,7 @@ int dead_letter_show_run(const struct command *command, int argc, char **argv)
     return cli_close(&cli, code);
 }
 
-int dead_letter_edit_run(const struct command *command, int argc, char **argv)
+int verb_dead_letter_edit(const struct command *command, int argc, char **argv)
 {
     const char *key = NULL;
     const char *value = NULL;
@@ -231,12 +231,12 @@ static int each_letter(const struct command *command, int argc, char **argv, boo
     return cli_close(&cli, first);
 }
 
-int dead_letter_resubmit_run(const struct command *command, int argc, char **argv)
+int verb_dead_letter_resubmit(const struct command *command, int argc, char **argv)
 {
     return each_letter(command, argc, argv, true);
 }
 
-int dead_letter_discard_run(const struct command *command, int argc, char **argv)
+int verb_dead_letter_discard(const struct command *command, int argc, char **argv)
 {
     return each_letter(command, argc, argv, false);
 }

@@ -125,7 +125,7 @@ static int start(struct cli *cli, const struct start_options *o, const char **id
     return EXIT_CODE_OK;
 }
 
-int start_run(const struct command *command, int argc, char **argv)
+int verb_start(const struct command *command, int argc, char **argv)
 {
     struct start_options o = {0};
     struct option_spec specs[START_SPECS_N];
@@ -144,7 +144,7 @@ int start_run(const struct command *command, int argc, char **argv)
     return cli_close(&cli, code);
 }
 
-int run_run(const struct command *command, int argc, char **argv)
+int verb_run(const struct command *command, int argc, char **argv)
 {
     struct start_options o = {0};
     struct option_spec specs[START_SPECS_N + 1];
@@ -234,7 +234,7 @@ static int send_all(struct batch_start *batch, struct bytes text)
     return EXIT_CODE_OK;
 }
 
-int batch_start_run(const struct command *command, int argc, char **argv)
+int verb_batch_start(const struct command *command, int argc, char **argv)
 {
     struct cli cli;
     struct bytes text;

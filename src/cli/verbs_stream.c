@@ -31,7 +31,7 @@ static const struct column message_columns[] = {
     {"VALUE", "value", COLUMN_JSON, false},
 };
 
-int stream_list_run(const struct command *command, int argc, char **argv)
+int verb_stream_list(const struct command *command, int argc, char **argv)
 {
     struct cli cli;
     int code;
@@ -99,7 +99,7 @@ static void print_part(struct cli *cli, const struct column *columns, size_t n, 
     printer_end(&p);
 }
 
-int stream_show_run(const struct command *command, int argc, char **argv)
+int verb_stream_show(const struct command *command, int argc, char **argv)
 {
     struct cli cli;
     int code;
@@ -118,7 +118,7 @@ int stream_show_run(const struct command *command, int argc, char **argv)
     return cli_close(&cli, code);
 }
 
-int stream_create_run(const struct command *command, int argc, char **argv)
+int verb_stream_create(const struct command *command, int argc, char **argv)
 {
     uint64_t partitions = 0;
     uint64_t retention_bytes = 0;
@@ -179,7 +179,7 @@ int stream_create_run(const struct command *command, int argc, char **argv)
     return cli_close(&cli, code);
 }
 
-int stream_delete_run(const struct command *command, int argc, char **argv)
+int verb_stream_delete(const struct command *command, int argc, char **argv)
 {
     struct cli cli;
     char question[320];
@@ -201,7 +201,7 @@ int stream_delete_run(const struct command *command, int argc, char **argv)
 
 /* ---- messages ---- */
 
-int stream_append_run(const struct command *command, int argc, char **argv)
+int verb_stream_append(const struct command *command, int argc, char **argv)
 {
     const char *key = NULL;
     const char *partition = NULL;
@@ -269,7 +269,7 @@ static void read_request(struct cli *cli, struct ask *ask, const char *group, co
     ask->path = cli_path(cli, "/v1/streams/%s/groups/%s/read", stream, group);
 }
 
-int stream_read_run(const struct command *command, int argc, char **argv)
+int verb_stream_read(const struct command *command, int argc, char **argv)
 {
     const char *partition = "0";
     const char *from = NULL;
@@ -312,7 +312,7 @@ int stream_read_run(const struct command *command, int argc, char **argv)
 
 /* ---- groups ---- */
 
-int stream_groups_run(const struct command *command, int argc, char **argv)
+int verb_stream_groups(const struct command *command, int argc, char **argv)
 {
     struct cli cli;
     int code;
@@ -363,12 +363,12 @@ static int group_post(const struct command *command, int argc, char **argv, cons
     return cli_close(&cli, code);
 }
 
-int stream_checkpoint_run(const struct command *command, int argc, char **argv)
+int verb_stream_checkpoint(const struct command *command, int argc, char **argv)
 {
     return group_post(command, argc, argv, "checkpoint", "offset", "checkpointed");
 }
 
-int stream_seek_run(const struct command *command, int argc, char **argv)
+int verb_stream_seek(const struct command *command, int argc, char **argv)
 {
     return group_post(command, argc, argv, "seek", "to", "moved");
 }

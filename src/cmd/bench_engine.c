@@ -5,6 +5,7 @@
  */
 #include "cmd/bench.h"
 #include "cmd/bench_api.h"
+#include "cmd/bench_resume.h"
 #include "cmd/command.h"
 
 #include "base/clock.h"
@@ -32,6 +33,7 @@ struct figures {
     int64_t archived_ns; /* until everything finished was in the archive, after the load */
     struct host_stats stats;
     struct histogram fsync_us;
+    struct bench_resume resume;
 };
 
 static void put_number(struct json *j, const char *key, double value)
@@ -92,6 +94,8 @@ static void report(const struct settings *s, const struct bench_api *load, const
     put_number(&j, "journal_bytes_per_orchestration", (double)f->stats.frame_bytes / n);
     put_number(&j, "frames_per_s", (double)f->stats.frames / seconds);
     put_number(&j, "archived_after_ms", (double)f->archived_ns / (double)NS_PER_MS);
+    put_number(&j, "resume_us", f->resume.resume_us);
+    put_number(&j, "replay_10k_ms", f->resume.replay_10k_ms);
     put_hundreds(&j, load, start_ns);
     json_object_end(&j);
     bench_print(&text, s->as_json);
@@ -198,6 +202,7 @@ int bench_engine_run(const struct command *command, int argc, char **argv)
     struct figures figures = {0};
     if (!bench_directory_open(&directory, s.data)) return EXIT_CODE_FAILED;
     bench_probe_fsync(directory.path, &figures.fsync_us);
+    (void)bench_resume_measure(&figures.resume);
     struct norn_engine_options options = NORN_ENGINE_OPTIONS;
     norn_engine *engine = NULL;
     const char *why = "";

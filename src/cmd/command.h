@@ -24,6 +24,7 @@ int bench_engine_run(const struct command *command, int argc, char **argv);
 int bench_grpc_run(const struct command *command, int argc, char **argv);
 int bench_ingest_run(const struct command *command, int argc, char **argv);
 int bench_sleepers_run(const struct command *command, int argc, char **argv);
+int bench_hot_run(const struct command *command, int argc, char **argv);
 int bench_restart_run(const struct command *command, int argc, char **argv);
 /* self.c */
 int config_run(const struct command *command, int argc, char **argv);

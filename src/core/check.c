@@ -160,6 +160,11 @@ void instance_check(const struct instance *i)
     assert(i->late_n <= LIMIT_LATE_N);
     assert((i->late_first != NULL) == (i->late_n > 0));
     assert(i->counted_as == instance_gauge(i));
+    if (c->backlog != NULL) {
+        bool is_active = i->counted_as == GAUGE_PENDING || i->counted_as == GAUGE_RUNNING;
+        assert((i->active != NULL) == is_active);
+        if (is_active) assert(bytes_equal(i->active->name, i->name));
+    }
     check_list(&i->history);
     check_list(&i->inbox);
     check_items(i);
@@ -245,4 +250,5 @@ void core_check(const struct core *c)
     check_queues(c);
     check_outbox(c);
     check_reached(c);
+    if (c->backlog != NULL) backlog_check(c->backlog);
 }

@@ -40,6 +40,10 @@ enum status core_new(const struct core_options *options, struct core **out)
     map_init(&c->instances, c->mem, options->map_seed[0], options->map_seed[1]);
     map_init(&c->open, c->mem, options->map_seed[0], options->map_seed[1]);
     map_init(&c->queues, c->mem, options->map_seed[0], options->map_seed[1]);
+    map_init(&c->sources, c->mem, options->map_seed[0], options->map_seed[1]);
+    list_init(&c->all_sources);
+    c->backlog = options->backlog;
+    c->waiting_lsn = UINT64_MAX;
     list_init(&c->all);
     list_init(&c->all_queues);
     list_init(&c->dirty);
@@ -71,6 +75,9 @@ void core_free(struct core *c)
     assert(c->parked_n == 0);
     queues_release(c);
     outbox_release(c);
+    sources_release(c);
+    if (c->backlog != NULL) backlog_drop(c->backlog, c->options.partition);
+    map_release(&c->sources);
     map_release(&c->instances);
     map_release(&c->open);
     map_release(&c->queues);
@@ -107,6 +114,9 @@ static void dispatch(struct core *c, const struct input *in)
     case INPUT_CLOCK_TICK: on_clock_tick(c, in); break;
     case INPUT_PARTITION_MESSAGE: on_partition_message(c, in); break;
     case INPUT_PARTITION_ACK: on_partition_ack(c, in); break;
+    case INPUT_BACKLOG_ADMIT: on_backlog_admit(c, in); break;
+    case INPUT_BACKLOG_CARRY: on_backlog_carry(c, in); break;
+    case INPUT_SOURCE_POSITION: on_source_position(c, in); break;
     }
     assert(c->now_ns == in->now_ns); /* a step has one time */
 }
@@ -146,11 +156,30 @@ void core_set_epoch(struct core *c, uint32_t epoch)
     c->options.epoch = epoch;
 }
 
-enum status core_apply(struct core *c, uint64_t lsn, const struct record *record)
+enum status core_apply_waiting(struct core *c, struct place place, const struct record *record)
 {
     assert(c->out == NULL);
-    c->lsn = lsn;
+    c->lsn = place.lsn;
+    c->place = place;
     c->is_recovering = true;
+    if (record->kind != RECORD_QUEUED && record->kind != RECORD_ADMITTED) return OK;
+    if (c->backlog == NULL) return E_CORRUPT; /* nobody has put anything off */
+    if (record->kind == RECORD_ADMITTED) {
+        admitted_apply(c, record);
+        return OK;
+    }
+    if (!reserve_apply(c, record)) return E_NOMEM;
+    arena_reset(&c->temporary);
+    if (!record_is_valid(c, NULL, record)) return E_CORRUPT;
+    apply(c, record);
+    return OK;
+}
+
+enum status core_apply(struct core *c, struct place place, const struct record *record)
+{
+    assert(c->out == NULL);
+    enum status status = core_apply_waiting(c, place, record);
+    if (status != OK || record->kind == RECORD_QUEUED) return status;
     const struct instance *i = NULL;
     if (record->kind >= RECORD_PARTITION_FIRST) {
         if (record->seq <= c->partition_seq) return OK;
@@ -182,7 +211,8 @@ void core_resume(struct core *c, int64_t now_ns, struct output *out)
 
 /* ---- the partition's own state ---- */
 
-#define PARTITION_VERSION 1
+/* Version 2 has sources, and what waits in the journal. */
+#define PARTITION_VERSION 2
 
 void core_partition_snapshot(struct core *c, struct buffer *out)
 {
@@ -192,6 +222,10 @@ void core_partition_snapshot(struct core *c, struct buffer *out)
     buffer_varint(out, c->partition_seq);
     buffer_u64(out, (uint64_t)c->now_ns);
     outbox_snapshot(c, out);
+    uint64_t waiting_lsn = UINT64_MAX;
+    if (c->backlog != NULL) waiting_lsn = backlog_partition_lsn(c->backlog, c->options.partition);
+    buffer_varint(out, waiting_lsn == UINT64_MAX ? 0 : waiting_lsn);
+    sources_snapshot(c, out);
     c->partition_dirty_lsn = 0;
     c->snapshot_seq = c->seq;
 }
@@ -217,9 +251,16 @@ enum status core_partition_load(struct core *c, struct bytes snapshot)
     /* a letter is larger in memory than in the snapshot */
     if (!reserve_load(c, 32 * snapshot.len)) return E_NOMEM;
     enum status status = outbox_load(c, &r);
+    if (status == OK && version >= 2) {
+        uint64_t waiting_lsn = reader_varint(&r);
+        c->waiting_lsn = waiting_lsn == 0 ? UINT64_MAX : waiting_lsn;
+        status = sources_load(c, &r);
+    }
     if (status == OK && !reader_is_done(&r)) status = E_CORRUPT;
     return status;
 }
+
+uint64_t core_waiting_lsn(const struct core *c) { return c->waiting_lsn; }
 
 uint64_t core_seq(const struct core *c) { return c->seq; }
 

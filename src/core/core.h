@@ -24,6 +24,7 @@
 #include "core/input.h"
 #include "core/output.h"
 
+struct backlog;
 struct core;
 struct mem;
 
@@ -65,6 +66,7 @@ struct core_options {
     int64_t horizon_ms; /* an instance that must wake within this stays in memory */
     /* So many that wait for an operator stay in memory, to be listed; 0 = LIMIT_PARKED_N. */
     uint64_t parked_n_max;
+    struct backlog *backlog; /* outlives the core; NULL: nothing is counted or put off */
 };
 
 /* Counters that only grow; for metrics and for checkers. */
@@ -103,6 +105,9 @@ void core_free(struct core *c);
  * is reserved. */
 enum status core_step(struct core *c, const struct input *in, struct output *out);
 
+/* It is in memory, a tombstone included. */
+bool core_has(const struct core *c, struct bytes key);
+
 /* A hint that the next step but one or so is about this instance: brings it into the processor's
  * cache. */
 void core_prefetch(const struct core *c, struct bytes key);
@@ -111,8 +116,13 @@ void core_prefetch(const struct core *c, struct bytes key);
  * gave it; applies records, oldest first; instances are loaded when a record needs them.
  * E_CORRUPT. */
 enum status core_partition_load(struct core *c, struct bytes snapshot);
-/* lsn: of the frame that the record stands in. Skips what is known already. */
-enum status core_apply(struct core *c, uint64_t lsn, const struct record *record);
+/* Skips what is known already. */
+enum status core_apply(struct core *c, struct place place, const struct record *record);
+/* What waits is in no snapshot: of frames that are older than everything else that is needed, only
+ * what they say of it counts. The first such frame; UINT64_MAX = none. After core_partition_load. */
+uint64_t core_waiting_lsn(const struct core *c);
+/* Applies only that. E_CORRUPT, E_NOMEM. */
+enum status core_apply_waiting(struct core *c, struct place place, const struct record *record);
 /* Before core_resume, when the owner's epoch is known. */
 void core_set_epoch(struct core *c, uint32_t epoch);
 /* After recovery: effects for everything that was not finished (work, messages). */
@@ -235,6 +245,13 @@ enum status snapshot_history(struct bytes snapshot, struct bytes *events);
 enum status snapshot_execution(struct bytes snapshot, uint8_t out[EXECUTION_ID_SIZE]);
 /* As core_children(). */
 enum status snapshot_children(struct bytes snapshot, struct arena *arena, struct buffer *out);
+
+/* A waiting start as an instance that is pending. Reads a QUEUED record; the view borrows from it
+ * and the arena. E_CORRUPT. */
+enum status queued_view(struct bytes record, struct arena *arena, struct instance_view *out);
+
+/* The last position taken of a source; 0 = none. */
+uint64_t core_source_position(const struct core *c, struct bytes source);
 
 /* ---- archiving and eviction ---- */
 

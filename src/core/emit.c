@@ -24,7 +24,10 @@ void emit(struct core *c, struct record *record)
     assert(!c->is_recovering);
     record->seq = c->seq + 1;
     record->now_ns = c->now_ns;
+    size_t offset = c->out->records->len;
     record_encode(c->out->records, record);
+    c->place = (struct place){c->lsn, (uint32_t)offset,
+                              (uint32_t)(c->out->records->len - offset)};
     assert(!c->out->records->failed); /* reserved before the step */
     c->out->records_n++;
     apply(c, record);
@@ -151,7 +154,7 @@ static void apply_created(struct core *c, struct instance *i, const struct recor
     memcpy(i->execution_id, record->execution_id, EXECUTION_ID_SIZE);
     i->status = STATUS_PENDING;
     i->start_at_ms = record->start_at_ms;
-    i->created_ns = record->now_ns;
+    i->created_ns = record->kind == RECORD_ADMITTED ? (int64_t)record->order : record->now_ns;
     struct event *event = event_must(i, record->event);
     bool is_read = instance_set_started(i, event);
     assert(is_read);
@@ -326,8 +329,11 @@ static void apply_to_instance(struct core *c, struct instance *i, const struct r
     case RECORD_ENTITY_DUE: apply_to_entity(i, record); break;
     case RECORD_ENTITY_CREATED:
     case RECORD_CREATED:
+    case RECORD_QUEUED:
+    case RECORD_ADMITTED:
     case RECORD_SEND:
     case RECORD_SENT:
+    case RECORD_SOURCE:
     case RECORD_RECEIVED: unreachable("not a change of one existing instance");
     }
 }
@@ -348,14 +354,22 @@ void apply(struct core *c, const struct record *record)
     if (record->seq > c->seq) c->seq = record->seq;
     if (record->now_ns > c->now_ns) c->now_ns = record->now_ns;
     if (record->kind >= RECORD_PARTITION_FIRST) {
-        outbox_apply(c, record);
+        if (record->kind == RECORD_SOURCE)
+            source_apply(c, record);
+        else
+            outbox_apply(c, record);
         c->partition_seq = record->seq;
         if (c->partition_dirty_lsn == 0) c->partition_dirty_lsn = c->lsn;
         return;
     }
+    if (record->kind == RECORD_QUEUED) {
+        queued_apply(c, record);
+        return;
+    }
     struct instance *i = instance_find(c, record->key);
     enum orchestration_status before = i == NULL ? STATUS_CONTINUED_AS_NEW : instance_status(i);
-    if (record->kind == RECORD_CREATED) {
+    if (record->kind == RECORD_CREATED || record->kind == RECORD_ADMITTED) {
+        if (record->kind == RECORD_ADMITTED) admitted_apply(c, record);
         apply_created(c, i, record);
         i = instance_find(c, record->key);
     } else if (record->kind == RECORD_ENTITY_CREATED) {

@@ -97,15 +97,21 @@ bool execution_id_parse(struct bytes text, uint8_t id[EXECUTION_ID_SIZE]);
 /* What the core decides on; decoded from the bytes of one event. */
 struct event_head {
     enum event_kind kind;
-    int32_t id;        /* eventId: the action's id, or -1 */
-    int32_t ref;       /* taskScheduledId or timerId of completions, else -1 */
-    int64_t time_ns;   /* time stamp; 0 when absent */
-    struct bytes body; /* of the oneof field; borrowed from the event */
+    int32_t id;         /* eventId: the action's id, or -1 */
+    int32_t ref;        /* taskScheduledId or timerId of completions, else -1 */
+    int64_t time_ns;    /* time stamp; 0 when absent */
+    struct bytes body;  /* of the oneof field; borrowed from the event */
+    struct bytes stamp; /* the time stamp as it came; likewise */
 };
-/* The same without the time, which costs more than all the rest: time_ns stays 0. */
-enum status event_peek(struct bytes event, struct event_head *out);
 /* E_INVALID when it is not a HistoryEvent. */
 enum status event_head_decode(struct bytes event, struct event_head *out);
+/* The same without the time, which costs more than all the rest: time_ns stays 0 … */
+enum status event_peek(struct bytes event, struct event_head *out);
+/* … until it is wanted. E_INVALID when it is no time. */
+enum status event_stamp_decode(struct event_head *head);
+
+/* Only its kind; EVENT_UNKNOWN when it is not a HistoryEvent. */
+enum event_kind event_kind_of(struct bytes event);
 
 /* Milliseconds, rounded up, so that nothing is early; far ones stay far. */
 int64_t event_timestamp_ms(int64_t seconds, int32_t nanos);

@@ -131,16 +131,15 @@ static struct maybe raw_message(const struct pb_field *field)
 
 /* ---- reading events ---- */
 
-static bool is_event_kind(uint32_t number)
-{
-    switch (number) {
-#define X(name, field, text) case field:
-        EVENTS(X)
+/* A bit for each number that is a kind. */
+#define X(name, number, text) | UINT64_C(1) << number
+static const uint64_t kinds_known = 0 EVENTS(X);
 #undef X
-        return true;
-    }
-    return false;
-}
+#define X(name, number, text) _Static_assert(number < 64, "a bit of its own");
+EVENTS(X)
+#undef X
+
+static bool is_event_kind(uint32_t number) { return number < 64 && kinds_known >> number & 1; }
 
 /* taskScheduledId of completions is field 1, timerId of TimerFired field 2. */
 static int32_t event_ref(enum event_kind kind, struct bytes body)
@@ -153,27 +152,24 @@ static int32_t event_ref(enum event_kind kind, struct bytes body)
     struct pb_reader r = pb_reader_make(body);
     struct pb_field f;
     int32_t ref = 0; /* id 0 is not on the wire */
-    while (pb_next(&r, &f)) {
+    while (pb_next_inline(&r, &f)) {
         if (f.number == (is_timer ? 2u : 1u) && f.wire == PB_VARINT) ref = pb_int32(&f);
     }
     return ref;
 }
 
-static enum status head_decode(struct bytes event, bool want_time, struct event_head *out)
+enum status event_peek(struct bytes event, struct event_head *out)
 {
     struct event_head head = {.kind = EVENT_UNKNOWN, .ref = -1};
     struct pb_reader r = pb_reader_make(event);
     struct pb_field f;
 
-    while (pb_next(&r, &f)) {
+    while (pb_next_inline(&r, &f)) {
         if (f.number == FIELD_EVENT_ID && f.wire == PB_VARINT) {
             head.id = pb_int32(&f);
         } else if (f.number == FIELD_TIMESTAMP) {
-            int64_t seconds = 0;
-            int32_t nanos = 0;
-            if (!want_time) continue;
-            if (!pb_get_timestamp(&f, &seconds, &nanos)) return E_INVALID;
-            head.time_ns = pb_timestamp_ns(seconds, nanos);
+            if (f.wire != PB_LEN) return E_INVALID;
+            head.stamp = f.bytes;
         } else if (f.wire == PB_LEN && is_event_kind(f.number)) {
             head.kind = (enum event_kind)f.number;
             head.body = f.bytes;
@@ -181,19 +177,40 @@ static enum status head_decode(struct bytes event, bool want_time, struct event_
     }
     if (r.failed) return E_INVALID;
     head.ref = event_ref(head.kind, head.body);
-    assert(want_time || head.time_ns == 0);
     *out = head;
     return OK;
 }
 
-enum status event_peek(struct bytes event, struct event_head *out)
+enum status event_stamp_decode(struct event_head *head)
 {
-    return head_decode(event, false, out);
+    struct pb_field stamp = {.wire = PB_LEN, .bytes = head->stamp};
+    int64_t seconds = 0;
+    int32_t nanos = 0;
+    if (head->stamp.ptr == NULL) return OK;
+    if (!pb_get_timestamp(&stamp, &seconds, &nanos)) return E_INVALID;
+    head->time_ns = pb_timestamp_ns(seconds, nanos);
+    return OK;
 }
 
 enum status event_head_decode(struct bytes event, struct event_head *out)
 {
-    return head_decode(event, true, out);
+    struct event_head head;
+    if (event_peek(event, &head) != OK) return E_INVALID;
+    if (event_stamp_decode(&head) != OK) return E_INVALID;
+    *out = head;
+    return OK;
+}
+
+enum event_kind event_kind_of(struct bytes event)
+{
+    struct pb_reader r = pb_reader_make(event);
+    struct pb_field f;
+    enum event_kind kind = EVENT_UNKNOWN;
+    while (pb_next_inline(&r, &f)) {
+        if (f.wire == PB_LEN && f.number > FIELD_TIMESTAMP && is_event_kind(f.number))
+            kind = (enum event_kind)f.number;
+    }
+    return kind;
 }
 
 /* OrchestrationInstance {1 instanceId, 2 executionId} */
@@ -201,7 +218,7 @@ static bool instance_decode(struct bytes message, struct bytes *id, struct bytes
 {
     struct pb_reader r = pb_reader_make(message);
     struct pb_field f;
-    while (pb_next(&r, &f)) {
+    while (pb_next_inline(&r, &f)) {
         if (f.number == 1 && !get_bytes(&f, id)) return false;
         if (f.number == 2 && !pb_get_string_value(&f, execution)) return false;
     }
@@ -295,7 +312,7 @@ enum status event_started_decode(struct bytes event, struct arena *arena, struct
     struct pb_reader r = pb_reader_make(head.body);
     struct pb_field f;
     bool ok = true;
-    while (ok && pb_next(&r, &f)) {
+    while (ok && pb_next_inline(&r, &f)) {
         if (f.number == 9 && f.wire == PB_LEN)
             tags_collect(&tags, arena, &f);
         else
@@ -321,7 +338,7 @@ enum status event_scheduled_decode(struct bytes event, struct arena *arena,
     struct pb_field f;
     bool ok = true;
     uint32_t shift = is_child ? 1 : 0; /* a child has its instance id first */
-    while (ok && pb_next(&r, &f)) {
+    while (ok && pb_next_inline(&r, &f)) {
         if (is_child && f.number == 1)
             ok = get_bytes(&f, &s.instance_id);
         else if (f.number == 1 + shift)
@@ -352,7 +369,7 @@ enum status event_completed_decode(struct bytes event, struct event_completed *o
     struct pb_reader r = pb_reader_make(head.body);
     struct pb_field f;
     bool ok = true;
-    while (ok && pb_next(&r, &f)) {
+    while (ok && pb_next_inline(&r, &f)) {
         switch (f.number) {
         case 1: completed.status = (enum orchestration_status)pb_int32(&f); break;
         case 2: ok = get_maybe(&f, &completed.result); break;

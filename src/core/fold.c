@@ -67,6 +67,7 @@ bool instance_set_started(struct instance *i, const struct event *event)
     i->name = started.name;
     i->version = started.version;
     i->input = started.input;
+    i->has_tags = started.tags.len > 0;
     i->has_parent = started.has_parent;
     i->parent = started.parent;
     /* what a child does is its parent's business */

@@ -98,6 +98,21 @@ static const char *start_problem(const struct input_start *start)
     return NULL;
 }
 
+/* There is no room for it now. What replaces something else, and what is for later, never waits:
+ * the first changes only what is there, the second waits elsewhere. */
+static bool must_wait(const struct core *c, const struct input_start *start, bool is_later)
+{
+    if (c->backlog == NULL || is_later || instance_find(c, start->key) != NULL) return false;
+    return !backlog_admits(c->backlog, start->name, c->now_ns);
+}
+
+/* About. */
+static size_t start_size_on_disk(const struct input_start *start)
+{
+    return start->key.len + start->name.len + start->version.value.len + start->input.value.len +
+           start->trace.value.len + start->tags.len;
+}
+
 void on_client_start(struct core *c, const struct input *in)
 {
     const struct input_start *start = &in->start;
@@ -110,11 +125,13 @@ void on_client_start(struct core *c, const struct input *in)
         reply(c, E_LIMIT, "the input is larger than 16 MiB: pass a reference to it instead");
         return;
     }
+    if (!source_admits(c, &start->at)) return;
     struct instance *old = instance_find_live(c, start->key);
     assert(old == NULL || !old->is_entity); /* whose ids begin with '@' */
     if (old != NULL) {
         enum status status = reuse_decide(old, start->reuse, start->reuse_mask);
         if (status == E_PRECONDITION) {
+            source_take(c, &start->at);
             reply_instance(c, old);
             return;
         }
@@ -139,6 +156,18 @@ void on_client_start(struct core *c, const struct input *in)
         .tags = start->tags,
     };
     new_execution_id(c, started.execution_id);
+    if (must_wait(c, start, is_later)) {
+        const char *full = backlog_problem(c->backlog, start->name, start_size_on_disk(start));
+        if (full != NULL) {
+            reply(c, E_LIMIT, full);
+            return;
+        }
+        source_take(c, &start->at);
+        backlog_defer(c, start->key, &started);
+        return;
+    }
+    source_take(c, &start->at);
+    if (c->backlog != NULL) backlog_took(c->backlog, start->name, c->now_ns);
     reply_instance(c, create(c, start->key, &started, started.scheduled_ms));
 }
 

@@ -118,11 +118,13 @@ static void name_work(struct core *c, const struct work_queue *q, struct effect_
 }
 
 /* Tells a step from an earlier one that had the same id. */
-static int64_t scheduled_ns(const struct item *item)
+static int64_t scheduled_ns(struct item *item)
 {
     struct event_head head;
+    if (item->scheduled_ns != 0) return item->scheduled_ns;
     enum status status = event_head_decode(event_bytes(item->created), &head);
     assert(status == OK); /* it has been folded */
+    item->scheduled_ns = head.time_ns;
     return head.time_ns;
 }
 
@@ -530,7 +532,7 @@ void on_worker_turn_done(struct core *c, const struct input *in)
 
 /* ---- activities ---- */
 
-static bool task_matches(const struct item *item, const struct work_ref *ref)
+static bool task_matches(struct item *item, const struct work_ref *ref)
 {
     uint32_t epoch = item->instance->core->options.epoch;
     assert(item->kind == ITEM_TASK);

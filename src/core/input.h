@@ -29,7 +29,10 @@
     X(WORKER_RENEW, from_worker)                                                                   \
     X(CLOCK_TICK, from_clock)                                                                      \
     X(PARTITION_MESSAGE, from_partition)                                                           \
-    X(PARTITION_ACK, from_partition)
+    X(PARTITION_ACK, from_partition)                                                               \
+    X(BACKLOG_ADMIT, from_backlog)                                                                 \
+    X(BACKLOG_CARRY, from_backlog)                                                                 \
+    X(SOURCE_POSITION, sources)
 
 enum input_kind {
 #define X(kind, file) INPUT_##kind,
@@ -67,6 +70,16 @@ enum reuse {
     REUSE_NEVER,     /* E_EXISTS */
 };
 
+/* Where a message stands in what it came from (a stream, say), of those that belong to one
+ * partition. The last position that was taken is durable in the same frame as what the message
+ * started: so each is taken once, whatever crashes. */
+struct input_position {
+    struct bytes source; /* empty = none */
+    uint64_t position;   /* larger than that of all before it; not larger than the last one: OK, it
+                            was taken before, nothing happens and the answer says "duplicate" */
+    uint64_t after;      /* the one before it; not the last one taken: E_STALE, one is missing */
+};
+
 struct input_start {
     struct bytes key;
     struct bytes name;
@@ -78,6 +91,8 @@ struct input_start {
     int64_t scheduled_ms; /* past = now */
     enum reuse reuse;
     uint32_t reuse_mask; /* bit n = status n */
+    /* Empty, or the start is a message of this source: see struct input_position. */
+    struct input_position at;
 };
 
 /* An operation for an entity that nobody waits for. The entity exists from its first one on. */
@@ -149,6 +164,8 @@ struct input {
             uint32_t from;
             uint64_t seq; /* all up to this one have arrived durably */
         } ack;
+        struct bytes record; /* BACKLOG_*: the QUEUED record, as the journal has it */
+        struct input_position position; /* SOURCE_POSITION: the message starts nothing */
     };
 };
 

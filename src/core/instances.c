@@ -30,6 +30,8 @@ struct instance *instance_find(const struct core *c, struct bytes key)
     return i;
 }
 
+bool core_has(const struct core *c, struct bytes key) { return instance_find(c, key) != NULL; }
+
 #define CACHE_LINE_SIZE 64
 
 void core_prefetch(const struct core *c, struct bytes key)
@@ -101,6 +103,7 @@ void instance_clear(struct instance *i)
         .archived_seq = kept.archived_seq,
         .touched_ms = kept.touched_ms,
         .counted_as = kept.counted_as,
+        .active = kept.active,
     };
     *i = cleared;
     list_init(&i->items);
@@ -128,6 +131,7 @@ void instance_drop(struct instance *i)
     parked_sort(i); /* cleared, it is not parked any more */
     list_remove(&i->all);
     if (i->counted_as != GAUGE_NONE) c->gauges[i->counted_as]--;
+    if (i->active != NULL) backlog_leave(c->backlog, i->active);
     map_remove(&c->instances, &i->node);
     assert(c->instances_n > 0);
     c->instances_n--;
@@ -194,6 +198,19 @@ enum gauge instance_gauge(const struct instance *i)
     return i->status == STATUS_PENDING ? GAUGE_PENDING : GAUGE_RUNNING;
 }
 
+/* For the limits of the backlog. An instance that begins again may have another name. */
+static void count_active(struct instance *i)
+{
+    struct backlog *b = i->core->backlog;
+    bool is_active = i->counted_as == GAUGE_PENDING || i->counted_as == GAUGE_RUNNING;
+    if (b == NULL) return;
+    if (i->active != NULL && (!is_active || !bytes_equal(i->active->name, i->name))) {
+        backlog_leave(b, i->active);
+        i->active = NULL;
+    }
+    if (is_active && i->active == NULL) i->active = backlog_enter(b, i->name);
+}
+
 static void count(struct instance *i)
 {
     struct core *c = i->core;
@@ -203,6 +220,7 @@ static void count(struct instance *i)
     }
     i->counted_as = instance_gauge(i);
     c->gauges[i->counted_as]++;
+    count_active(i);
 }
 
 void core_gauges(const struct core *c, struct core_gauges *out)
@@ -294,7 +312,7 @@ void instance_view(const struct instance *i, struct arena *arena, struct instanc
         out->failure = completed.failure;
     }
     struct event_started started;
-    if (i->started != NULL &&
+    if (i->has_tags && /* to read them costs more than all the rest */
         event_started_decode(event_bytes(i->started), arena, &started) == OK) {
         out->tags = started.tags;
     }

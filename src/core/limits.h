@@ -39,6 +39,9 @@ _Static_assert(LIMIT_INBOX_SIZE < LIMIT_HISTORY_SIZE, "what was taken in can be 
 /* Instances that wait for an operator and are kept in memory so that they can be listed, in all
  * partitions of a host together; more than these may leave, and are found by id or in the log. */
 #define LIMIT_PARKED_N 10000u
+/* What messages come from, per partition: E_LIMIT. */
+#define LIMIT_SOURCES_N 1024u
+#define LIMIT_SOURCE_NAME_SIZE ((size_t)64)
 
 #define LIMIT_LATE_N 16u                /* late answers kept per instance; the oldest go */
 #define LIMIT_REASON_SIZE ((size_t)256) /* cut */

@@ -12,7 +12,7 @@
     _Static_assert(number > 0 && number <= UINT8_MAX, "the kind of a record is one byte");
 RECORDS(X)
 #undef X
-_Static_assert(RECORD_WOKEN < RECORD_PARTITION_FIRST, "the last of the instance family");
+_Static_assert(RECORD_ADMITTED < RECORD_PARTITION_FIRST, "the last of the instance family");
 _Static_assert(RECORD_SEND == RECORD_PARTITION_FIRST, "the first of the partition family");
 
 const char *record_name(enum record_kind kind)
@@ -141,11 +141,26 @@ static void encode_body(struct buffer *b, const struct record *record)
     case RECORD_WOKEN: break;
     case RECORD_ENTITY_UNLOCKED: buffer_bytes(b, record->event); break;
     case RECORD_ENTITY_DUE: buffer_varint(b, record->consumed_n); break;
+    case RECORD_QUEUED:
+        buffer_append(b, record->execution_id, EXECUTION_ID_SIZE);
+        buffer_varint(b, record->order);
+        buffer_bytes(b, record->name);
+        buffer_bytes(b, record->event);
+        break;
+    case RECORD_ADMITTED:
+        buffer_append(b, record->execution_id, EXECUTION_ID_SIZE);
+        buffer_varint(b, record->order);
+        buffer_bytes(b, record->event);
+        break;
     case RECORD_SEND: encode_send(b, record); break;
     case RECORD_SENT:
     case RECORD_RECEIVED:
         buffer_varint(b, record->peer);
         buffer_varint(b, record->message_seq);
+        break;
+    case RECORD_SOURCE:
+        buffer_bytes(b, record->source);
+        buffer_varint(b, record->position);
         break;
     }
 }
@@ -256,11 +271,26 @@ static bool decode_body(struct reader *r, struct record *out)
     case RECORD_WOKEN: return true;
     case RECORD_ENTITY_UNLOCKED: out->event = reader_bytes(r); return true;
     case RECORD_ENTITY_DUE: out->consumed_n = get_u32(r); return true;
+    case RECORD_QUEUED:
+        take_execution(r, out);
+        out->order = reader_varint(r);
+        out->name = reader_bytes(r);
+        out->event = reader_bytes(r);
+        return true;
+    case RECORD_ADMITTED:
+        take_execution(r, out);
+        out->order = reader_varint(r);
+        out->event = reader_bytes(r);
+        return true;
     case RECORD_SEND: decode_send(r, out); return true;
     case RECORD_SENT:
     case RECORD_RECEIVED:
         out->peer = get_u32(r);
         out->message_seq = reader_varint(r);
+        return true;
+    case RECORD_SOURCE:
+        out->source = reader_bytes(r);
+        out->position = reader_varint(r);
         return true;
     }
     return false;

@@ -8,6 +8,10 @@
  * carry its key; one is skipped when the instance (as the archive had it) already has this sequence
  * number or a later one. Partition records change what belongs to no instance; one is skipped when
  * the partition's state has it.
+ *
+ * QUEUED is of neither: it carries a key, and there is no instance yet. What waits (backlog.h) is
+ * in no snapshot: it is read from the journal from the oldest one on, each QUEUED until its
+ * ADMITTED.
  */
 #ifndef CORE_RECORD_H
 #define CORE_RECORD_H
@@ -36,9 +40,12 @@
     X(ENTITY_UNLOCKED, 18, "entity_unlocked")                                                      \
     X(ENTITY_DUE, 19, "entity_due")                                                                \
     X(WOKEN, 20, "woken")                                                                          \
+    X(QUEUED, 21, "queued")                                                                        \
+    X(ADMITTED, 22, "admitted")                                                                    \
     X(SEND, 32, "send")                                                                            \
     X(SENT, 33, "sent")                                                                            \
-    X(RECEIVED, 34, "received")
+    X(RECEIVED, 34, "received")                                                                    \
+    X(SOURCE, 35, "source")
 
 enum record_kind {
 #define X(kind, number, name) RECORD_##kind = number,
@@ -82,6 +89,10 @@ struct record {
                             payload. LATE: the late answer. REWOUND: ExecutionRewound.
                             ENTITY_MESSAGE: the message. ENTITY_UNLOCKED: EntityUnlockSent. */
     int64_t start_at_ms; /* CREATED, ENTITY_MESSAGE: 0, or not before */
+    /* QUEUED, ADMITTED: when it was asked for; no other waiting start has the same. QUEUED: name of
+     * the orchestrator, execution_id and event as in CREATED, as in ADMITTED. */
+    uint64_t order;
+    struct bytes name;
 
     /* TURN and CONTINUED */
     int64_t started_ns;  /* TURN: OrchestratorStarted */
@@ -107,6 +118,16 @@ struct record {
     struct bytes target;         /* SEND: key of the receiver */
     struct bytes peer_execution; /* SEND: execution the receiver must have, or empty. REWOUND,
                                     RELINKED: the parent's new execution, or empty */
+    /* SOURCE */
+    struct bytes source;
+    uint64_t position;
+};
+
+/* Where a record stands: the frame, and the bytes of its payload. */
+struct place {
+    uint64_t lsn;
+    uint32_t offset;
+    uint32_t size;
 };
 
 /* Sequence numbers beyond it are damage: no partition lives so long. */

@@ -33,7 +33,7 @@ _Static_assert(sizeof(struct letter) + sizeof(struct effect) +
 static size_t start_size(const struct input_start *start)
 {
     return start->key.len + start->name.len + start->version.value.len + start->input.value.len +
-           start->trace.value.len + start->tags.len;
+           start->trace.value.len + start->tags.len + start->at.source.len;
 }
 
 static size_t answer_size(const struct orchestrator_answer *answer)
@@ -93,6 +93,9 @@ static size_t given_size(const struct input *in)
     case INPUT_WORKER_TAKE:
     case INPUT_CLOCK_TICK:
     case INPUT_PARTITION_ACK: return 0;
+    case INPUT_BACKLOG_ADMIT:
+    case INPUT_BACKLOG_CARRY: return in->record.len;
+    case INPUT_SOURCE_POSITION: return in->position.source.len;
     }
     unreachable("no such input");
 }
@@ -331,6 +334,9 @@ static size_t copied_size(const struct core *c, const struct input *in)
     case INPUT_WORKER_TASK_DONE:
     case INPUT_WORKER_ABANDON:
     case INPUT_WORKER_RENEW:
+    case INPUT_BACKLOG_ADMIT:
+    case INPUT_BACKLOG_CARRY:
+    case INPUT_SOURCE_POSITION:
     case INPUT_PARTITION_ACK: return 0;
     }
     unreachable("no such input");
@@ -340,6 +346,9 @@ bool reserve_step(struct core *c, const struct input *in, struct output *out)
 {
     size_t size = STEP_SIZE + COPIES_N * given_size(in) + copied_size(c, in);
     assert(size >= STEP_SIZE); /* the sum has not wrapped */
+    if (in->kind == INPUT_CLIENT_START && c->backlog != NULL && !backlog_reserve(c->backlog)) {
+        return false;
+    }
     if (!buffer_reserve(out->records, size / 2)) {
         out->records->failed = false; /* only the room was missing: nothing is lost */
         return false;
@@ -351,7 +360,8 @@ bool reserve_apply(struct core *c, const struct record *record)
 {
     size_t given = record->key.len + record->event.len + record->events.len +
                    record->custom_status.value.len + record->trace.value.len + record->reason.len +
-                   record->target.len + record->peer_execution.len;
+                   record->target.len + record->peer_execution.len + record->source.len;
+    if (record->kind == RECORD_QUEUED && !backlog_reserve(c->backlog)) return false;
     size_t size = STEP_SIZE + COPIES_N * given + ITEM_SIZE * strings_count(record->events);
     assert(size >= STEP_SIZE);
     const struct instance *i = instance_find(c, record->key);

@@ -513,6 +513,25 @@ enum status snapshot_children(struct bytes snapshot, struct arena *arena, struct
     return out->failed ? E_NOMEM : OK;
 }
 
+enum status queued_view(struct bytes bytes, struct arena *arena, struct instance_view *out)
+{
+    struct reader r = reader_make(bytes);
+    struct record record;
+    if (record_decode(&r, &record) != OK || !reader_is_done(&r)) return E_CORRUPT;
+    if (record.kind != RECORD_QUEUED) return E_CORRUPT;
+    *out = (struct instance_view){
+        .key = record.key,
+        .seq = record.seq,
+        .status = STATUS_PENDING,
+        .created_ns = (int64_t)record.order,
+        .updated_ns = (int64_t)record.order,
+        .inbox_n = 1,
+    };
+    memcpy(out->execution_id, record.execution_id, EXECUTION_ID_SIZE);
+    view_event(record.event, arena, out);
+    return out->name.len > 0 ? OK : E_CORRUPT;
+}
+
 /* A lease is volatile: live and reloaded states have the same digest. */
 uint64_t core_digest(const struct core *c)
 {
@@ -531,8 +550,10 @@ uint64_t core_digest(const struct core *c)
     }
     buffer_clear(&bytes);
     outbox_snapshot(c, &bytes);
+    sources_snapshot(c, &bytes);
     assert(!bytes.failed);
     digest += bytes_hash(buffer_view(&bytes));
+    if (c->backlog != NULL) digest += backlog_digest(c->backlog, c->options.partition);
     buffer_release(&bytes);
     return digest;
 }

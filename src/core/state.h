@@ -17,6 +17,7 @@
 #include "base/heap.h"
 #include "base/list.h"
 #include "base/map.h"
+#include "core/backlog.h"
 #include "core/core.h"
 #include "core/entity_id.h"
 #include "core/event_entity.h"
@@ -81,6 +82,7 @@ struct item {
     const struct event *created;
     struct due due;
     /* ITEM_TASK */
+    int64_t scheduled_ns; /* time of `created` once it was asked for; 0 = not yet */
     bool is_detached; /* of an execution that has ended: its answer is not wanted any more */
     uint8_t execution_id[EXECUTION_ID_SIZE];
     enum task_state state; /* set by task_set_state() only */
@@ -180,6 +182,7 @@ struct instance {
     struct maybe version;
     struct maybe input;
     bool has_parent;
+    bool has_tags;
     struct event_parent parent;    /* likewise */
     bool has_reply;                /* somebody wants to be told of its progress: replies.h */
     int32_t id_max;                /* largest id of an action in the history; -1 = none */
@@ -203,8 +206,9 @@ struct instance {
     bool is_archived;      /* the archive has a row of it */
     uint64_t archived_seq; /* as of this record */
     int64_t touched_ms;
-    enum gauge counted_as; /* set by instance_sort() only */
-    uint8_t *error_room;   /* LIMIT_REASON_SIZE; NULL before the first error since it was loaded */
+    enum gauge counted_as;       /* set by instance_sort() only, as is the next */
+    struct backlog_name *active; /* counted there; NULL = it is not active, or nobody counts */
+    uint8_t *error_room; /* LIMIT_REASON_SIZE; NULL before the first error since it was loaded */
 };
 
 /* Work of one kind and name that waits for a worker. */
@@ -237,6 +241,14 @@ struct peer {
     int64_t resend_at_ms; /* while first != NULL */
 };
 
+/* Something that messages come from. From core->mem. */
+struct source {
+    struct map_node node;
+    struct list all;
+    struct bytes name; /* behind the struct */
+    uint64_t position; /* the last one taken */
+};
+
 struct core {
     struct core_options options;
     struct mem *mem;
@@ -249,6 +261,8 @@ struct core {
     uint64_t orders;              /* of due times */
     bool is_recovering;           /* no effects, no volatile state */
     uint64_t lsn;                 /* of the present step */
+    struct place place;           /* of the record being applied */
+    uint64_t waiting_lsn;         /* of the snapshot that was loaded: see core_waiting_lsn() */
 
     struct map instances;
     struct map open;
@@ -264,6 +278,9 @@ struct core {
     size_t instances_n;
     struct heap due;
     struct peer *peers; /* partitions_n */
+    struct map sources;
+    struct list all_sources;
+    struct backlog *backlog; /* shared; NULL = nothing is put off */
     uint32_t letters_n;
     struct core_stats stats;
     uint64_t gauges[GAUGES_N]; /* instances, by counted_as */
@@ -478,6 +495,27 @@ size_t outbox_resend_size(const struct core *c);
 int64_t outbox_wake_ms(const struct core *c);
 void outbox_snapshot(const struct core *c, struct buffer *out);
 enum status outbox_load(struct core *c, struct reader *in);
+
+/* ---- sources.c ---- */
+/* The message may be taken. Else it has been answered. */
+bool source_admits(struct core *c, const struct input_position *at);
+/* It is taken: emits the record. */
+void source_take(struct core *c, const struct input_position *at);
+void source_apply(struct core *c, const struct record *record);
+bool source_record_is_valid(const struct core *c, const struct record *record);
+void sources_release(struct core *c);
+void sources_snapshot(const struct core *c, struct buffer *out);
+enum status sources_load(struct core *c, struct reader *in);
+void on_source_position(struct core *c, const struct input *in);
+
+/* ---- from_backlog.c ---- */
+/* Puts the start off; it is answered. */
+void backlog_defer(struct core *c, struct bytes key, struct event_started *started);
+void queued_apply(struct core *c, const struct record *record);
+/* It waits no more, if it did. */
+void admitted_apply(struct core *c, const struct record *record);
+void on_backlog_admit(struct core *c, const struct input *in);
+void on_backlog_carry(struct core *c, const struct input *in);
 
 /* ---- emit.c: records and effects of the present step ---- */
 /* Fills in seq and time, applies and encodes it. */

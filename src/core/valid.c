@@ -115,6 +115,7 @@ static bool is_event_of_kind(struct core *c, struct bytes event, enum event_kind
 
 static bool partition_record_is_valid(const struct core *c, const struct record *record)
 {
+    if (record->kind == RECORD_SOURCE) return source_record_is_valid(c, record);
     if (record->peer >= c->options.partitions_n) return false;
     const struct peer *peer = &c->peers[record->peer];
     if (record->kind == RECORD_SEND) {
@@ -175,7 +176,12 @@ bool record_is_valid(struct core *c, const struct instance *i, const struct reco
     assert(i == NULL || bytes_equal(i->key, record->key));
     if (record->kind >= RECORD_PARTITION_FIRST) return partition_record_is_valid(c, record);
     if (!key_is_valid(record->key)) return false;
-    if (record->kind == RECORD_CREATED) {
+    if (record->kind == RECORD_QUEUED) {
+        return record->order > 0 && record->order <= INT64_MAX && record->name.len > 0 &&
+               is_event_of_kind(c, record->event, EVENT_EXECUTION_STARTED);
+    }
+    if (record->kind == RECORD_ADMITTED && record->order > INT64_MAX) return false;
+    if (record->kind == RECORD_CREATED || record->kind == RECORD_ADMITTED) {
         return (i == NULL || !i->is_entity) &&
                is_event_of_kind(c, record->event, EVENT_EXECUTION_STARTED);
     }
@@ -214,8 +220,11 @@ bool record_is_valid(struct core *c, const struct instance *i, const struct reco
     case RECORD_ENTITY_UNLOCKED:
     case RECORD_ENTITY_DUE:
     case RECORD_CREATED:
+    case RECORD_QUEUED:
+    case RECORD_ADMITTED:
     case RECORD_SEND:
     case RECORD_SENT:
+    case RECORD_SOURCE:
     case RECORD_RECEIVED: break;
     }
     return false;

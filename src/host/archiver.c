@@ -250,6 +250,17 @@ static uint64_t applied_after(const struct host *h)
     return applied;
 }
 
+/* The same with what waits: the partitions' state that comes along says from where on recovery
+ * reads it, so nothing after that may go. */
+static uint64_t kept_after(const struct host *h, uint64_t applied_lsn)
+{
+    uint64_t oldest = backlog_lsn(h->backlog);
+    bool is_kept = oldest <= applied_lsn && !planted("trim_waiting");
+    uint64_t kept = is_kept ? oldest - 1 : applied_lsn;
+    assert(kept >= h->lsn_kept);
+    return kept;
+}
+
 static void build(struct host *h)
 {
     struct archiver *a = &h->archiver;
@@ -267,10 +278,13 @@ static void build(struct host *h)
     a->was_full = is_round_full(a);
     a->batch.applied_lsn = applied_after(h);
     a->needs_lsn = commit_newest_lsn(h);
+    a->kept_lsn = kept_after(h, a->batch.applied_lsn);
     uint64_t gain = a->batch.applied_lsn - h->lsn_applied;
+    gain += a->kept_lsn - h->lsn_kept;
     bool is_worth_it =
         a->entries_n > 0 ||
-        (gain > 0 && (h->is_stopping || archiver_lag(h) > h->options.archive_lag_max / 8));
+        (gain > 0 && (h->is_stopping || archiver_lag(h) > h->options.archive_lag_max / 8 ||
+                      admission_pinned(h) > h->options.archive_lag_max / 8));
     if (!is_worth_it) return;
     if (!add_partitions(h)) {
         host_fatal(h, E_NOMEM, "there is no memory to archive the state of the partitions");
@@ -351,6 +365,7 @@ void archiver_finish(struct host *h)
     for (size_t i = 0; i < a->entries_n; i++) finish_entry(h, &a->entries[i]);
     h->loader.absent_n = 0; /* the archive has new rows */
     h->lsn_applied = a->batch.applied_lsn;
+    h->lsn_kept = a->kept_lsn;
     forget_marks(h);
     if (a->snapshots.size > SNAPSHOTS_KEEP) buffer_release(&a->snapshots);
     a->state = ROUND_IDLE;
@@ -398,6 +413,7 @@ static void run_trim(struct job *job)
     /* A failure only keeps segments longer; a broken journal is noticed by the next append. */
     (void)journal_trim(a->journal, a->trim_lsn);
     journal_usage(a->journal, &a->trim_bytes, &a->trim_has_spare);
+    a->trim_disk_free = journal_space(a->journal);
 }
 
 static void done_trim(struct job *job)
@@ -410,18 +426,19 @@ static void done_trim(struct job *job)
     a->trimmed_lsn = a->trim_lsn;
     h->journal_bytes = a->trim_bytes;
     h->has_spare = a->trim_has_spare;
+    h->disk_free = a->trim_disk_free;
 }
 
-/* Also tries for a spare segment: while there is none, starts are refused, and perhaps nothing else
- * comes that would make the journal try. */
+/* Also tries for a spare segment, and looks at the disk: while it is nearly full, starts are refused,
+ * and perhaps nothing else comes that would make the journal try. */
 static void trim(struct host *h)
 {
     struct archiver *a = &h->archiver;
-    bool wants_spare = !h->has_spare && h->now_ns >= a->probe_ns;
+    bool wants_spare = host_is_disk_low(h) && h->now_ns >= a->probe_ns;
 
-    if (a->is_trimming || (a->trimmed_lsn >= h->lsn_applied && !wants_spare)) return;
+    if (a->is_trimming || (a->trimmed_lsn >= h->lsn_kept && !wants_spare)) return;
     a->probe_ns = h->now_ns + PROBE_NS;
-    a->trim_lsn = h->lsn_applied;
+    a->trim_lsn = h->lsn_kept;
     a->is_trimming = true;
     h->env->ops->submit(h->env, LANE_COMMIT, &a->trim_job);
 }
@@ -478,7 +495,7 @@ static bool has_instances(const struct host *h)
 int64_t archiver_wake_ns(const struct host *h)
 {
     const struct archiver *a = &h->archiver;
-    int64_t at_ns = h->has_spare || a->is_trimming ? INT64_MAX : a->probe_ns;
+    int64_t at_ns = !host_is_disk_low(h) || a->is_trimming ? INT64_MAX : a->probe_ns;
 
     switch (a->state) {
     case ROUND_RUNNING: return at_ns;

@@ -58,6 +58,7 @@ struct archiver {
     size_t entries_max;
     struct archive_batch batch;
     uint64_t needs_lsn; /* durable before the round may run */
+    uint64_t kept_lsn;  /* lsn_kept of the host after it */
     enum status status;
     uint32_t failures_n;
     int64_t failing_since_ns; /* the first of these failures */
@@ -80,6 +81,7 @@ struct archiver {
     uint64_t trim_lsn;
     uint64_t trim_bytes; /* what the journal has after it */
     bool trim_has_spare;
+    uint64_t trim_disk_free;
     int64_t probe_ns; /* while the journal has no spare segment: when to ask again */
 
     uint64_t bytes;                     /* of all frames so far */

@@ -18,6 +18,7 @@ static void run(struct job *job)
 
     c->status = journal_append(c->journal, &c->frame);
     journal_usage(c->journal, &c->bytes, &c->has_spare);
+    c->disk_free = journal_space(c->journal);
 }
 
 static void done(struct job *job) { container_of(job, struct commit, job)->is_done = true; }
@@ -27,7 +28,9 @@ void commit_begin(struct host *h, uint64_t lsn)
     h->commit.job = (struct job){.run = run, .done = done};
     h->commit.journal = h->journal;
     journal_usage(h->journal, &h->journal_bytes, &h->has_spare);
+    h->disk_free = journal_space(h->journal);
     h->lsn_durable = lsn;
+    h->order_durable = backlog_last_order(h->backlog);
     h->open = &h->batches[0];
     batch_reset(h->open, lsn + 1);
 }
@@ -159,6 +162,7 @@ void commit_finish(struct host *h)
     c->is_done = false;
     h->journal_bytes = c->bytes;
     h->has_spare = c->has_spare;
+    h->disk_free = c->disk_free;
     if (c->status == E_NOSPACE || c->status == E_NOMEM) {
         wait_for_space(h);
         return;
@@ -171,12 +175,14 @@ void commit_finish(struct host *h)
     h->is_disk_full = false;
     assert(c->frame.lsn == h->lsn_durable + 1);
     h->lsn_durable = c->frame.lsn;
+    h->order_durable = c->order;
     int64_t latency_ns = h->env->ops->mono_ns(h->env) - c->submitted_ns;
     histogram_add(&c->latency_ns, latency_ns > 0 ? (uint64_t)latency_ns : 0);
     histogram_add(&c->frame_size, c->frame.payload.len);
     h->frames++;
     h->frame_bytes += c->frame.payload.len;
     archiver_frame(h, c->frame.lsn, c->frame.payload.len);
+    admission_frame(h, c->frame.lsn, c->frame.payload.len);
     struct batch *b = c->batch;
     c->batch = NULL;
     release(h, b);
@@ -212,6 +218,7 @@ bool commit_turn(struct host *h)
         .time_ns = h->now_ns,
         .payload = buffer_view(&b->payload),
     };
+    c->order = backlog_last_order(h->backlog);
     c->submitted_ns = h->env->ops->mono_ns(h->env);
     submit(h);
     return false;

@@ -24,6 +24,7 @@ struct work_queue_ready {
     size_t size;             /* of the allocation */
     uint64_t announced_n;    /* sum of by_partition */
     uint32_t partition_next; /* whose turn it is */
+    uint32_t worker_id;      /* who was found to fit; 0 = nobody yet */
     uint32_t by_partition[];
 };
 
@@ -130,13 +131,16 @@ static bool anybody_fits(const struct dispatcher *d, const struct work_queue_rea
     return false;
 }
 
-static struct worker *hungry_for(const struct dispatcher *d, const struct work_queue_ready *q)
+/* Usually the one it was last time: ids are never used twice, and filters do not change. */
+static struct worker *hungry_for(const struct dispatcher *d, struct work_queue_ready *q)
 {
     const struct list *hungry = &d->hungry[q->kind];
 
     for (struct list *n = list_first(hungry); n != NULL; n = list_next(hungry, n)) {
         struct worker *w = container_of(n, struct worker, hungry[q->kind]);
-        if (fits(w, q)) return w;
+        if (w->id != q->worker_id && !fits(w, q)) continue;
+        q->worker_id = w->id;
+        return w;
     }
     return NULL;
 }

@@ -21,7 +21,8 @@ struct job;
 enum env_lane {
     LANE_COMMIT,  /* journal */
     LANE_ARCHIVE, /* archive, writing */
-    LANE_READ,    /* archive, reading */
+    LANE_READ,    /* archive, reading; the journal too, for instances that wait in it */
+    LANE_BACKLOG, /* journal, reading */
     LANES_N,
 };
 

@@ -38,6 +38,7 @@ static const char *const lane_names[LANES_N] = {
     [LANE_COMMIT] = "commit",
     [LANE_ARCHIVE] = "archive",
     [LANE_READ] = "read",
+    [LANE_BACKLOG] = "backlog",
 };
 
 static struct env_threads *of(struct env *env)
@@ -162,7 +163,7 @@ void env_threads_stop(struct env_threads *e)
     queue_wake(&e->finished);
 }
 
-void env_threads_run(struct env_threads *e, struct host *host)
+void env_threads_run_turns(struct env_threads *e, const struct env_turns *turns)
 {
     struct list finished;
     struct list *node;
@@ -171,15 +172,31 @@ void env_threads_run(struct env_threads *e, struct host *host)
     list_init(&finished);
     for (;;) {
         if (!is_stopped && atomic_load(&e->is_stopping)) {
-            host_stop(host);
+            turns->stop(turns->user);
             is_stopped = true;
         }
-        int64_t wait_ns = host_turn(host);
-        if (is_stopped && host_is_quiet(host)) return;
+        int64_t wait_ns = turns->turn(turns->user);
+        if (is_stopped && turns->is_quiet(turns->user)) return;
         (void)queue_take_all(&e->finished, &finished, wait_ns == INT64_MAX ? -1 : wait_ns);
         while ((node = list_pop_front(&finished)) != NULL) {
             struct job *job = container_of(node, struct job, node);
             job->done(job);
         }
     }
+}
+
+static int64_t turn_host(void *user) { return host_turn(user); }
+static void stop_host(void *user) { host_stop(user); }
+static bool is_host_quiet(void *user) { return host_is_quiet(user); }
+
+void env_threads_run(struct env_threads *e, struct host *host)
+{
+    struct env_turns turns = {
+        .user = host,
+        .turn = turn_host,
+        .stop = stop_host,
+        .is_quiet = is_host_quiet,
+    };
+
+    env_threads_run_turns(e, &turns);
 }

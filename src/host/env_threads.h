@@ -20,6 +20,14 @@ enum status env_threads_new(struct mem *mem, const char *name, struct env_thread
 void env_threads_free(struct env_threads *e);
 struct env *env_threads_env(struct env_threads *e);
 
+/* What is turned: a host, or another engine of the same kind. All on the thread that runs it. */
+struct env_turns {
+    void *user;
+    int64_t (*turn)(void *user); /* as host_turn() */
+    void (*stop)(void *user);
+    bool (*is_quiet)(void *user);
+};
+void env_threads_run_turns(struct env_threads *e, const struct env_turns *turns);
 /* Turns the host until env_threads_stop() was called and the host is quiet. */
 void env_threads_run(struct env_threads *e, struct host *host);
 /* From any thread: makes a waiting env_threads_run() turn the host. A host_wake_fn, user is the

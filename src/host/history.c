@@ -142,3 +142,17 @@ void children_see_archived(struct host *h, struct request *request, struct bytes
         request_refuse(h, request, status, "the archived instance cannot be read");
     buffer_release(&ids);
 }
+
+/* ---- of one that has not begun ---- */
+
+void history_see_waiting(struct host *h, struct request *request, const struct instance_view *view)
+{
+    struct buffer none;
+
+    buffer_init(&none, &h->own);
+    if (request->kind == REQUEST_CHILDREN)
+        answer_children(h, request, &none, view);
+    else if (is_wanted_execution(h, request, view->execution_id))
+        answer(h, request, BYTES_NONE, false);
+    buffer_release(&none);
+}

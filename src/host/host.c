@@ -28,6 +28,12 @@ void host_options_init(struct host_options *options)
         .archive_batch_n = 4096,
         .horizon_ms = 60000,
         .resend_ms = 1000,
+        .active_max = 20000,
+        .active_max_by_name = 10000,
+        .backlog_n_max = 2000000,
+        .backlog_size_max = (uint64_t)4 << 30,
+        .carry_size_min = (uint64_t)256 << 20,
+        .disk_free_min = (uint64_t)256 << 20,
     };
 }
 
@@ -38,9 +44,15 @@ uint32_t partition_of(struct bytes key, uint32_t partitions_n)
 
 size_t host_hot_bytes(const struct host *h)
 {
-    size_t not_hot = sizeof *h + batch_memory(&h->batches[0]) + batch_memory(&h->batches[1]);
+    size_t not_hot = sizeof *h + batch_memory(&h->batches[0]) + batch_memory(&h->batches[1]) +
+                     backlog_memory(h->backlog);
 
     return h->options.mem->used > not_hot ? h->options.mem->used - not_hot : 0;
+}
+
+bool host_is_disk_low(const struct host *h)
+{
+    return h->is_disk_full || !h->has_spare || h->disk_free < h->options.disk_free_min;
 }
 
 bool host_is_full(const struct host *h)
@@ -74,6 +86,25 @@ static int64_t purger_now_ns(struct purger *p)
 
 /* ---- open ---- */
 
+static enum status backlog_init(struct host *h)
+{
+    const struct host_options *o = &h->options;
+    struct backlog_options options = {
+        .mem = o->mem,
+        .partitions_n = o->partitions_n,
+        .seed = {h->seed[0], h->seed[1]},
+        .active_max = o->active_max,
+        .active_max_by_name = o->active_max_by_name,
+        .rate_by_name = o->rate_by_name,
+        .waiting_max = o->backlog_n_max,
+        .size_max = o->backlog_size_max,
+        .rules = o->backlog_rules,
+        .rules_n = o->backlog_rules_n,
+        .hash_mask = o->backlog_hash_mask,
+    };
+    return backlog_new(&options, &h->backlog);
+}
+
 static enum status cores_init(struct host *h)
 {
     const struct host_options *o = &h->options;
@@ -93,6 +124,7 @@ static enum status cores_init(struct host *h)
             .resend_ms = o->resend_ms,
             .horizon_ms = o->horizon_ms,
             .parked_n_max = (LIMIT_PARKED_N + h->cores_n - 1) / h->cores_n,
+            .backlog = h->backlog,
         };
         enum status status = core_new(&options, &h->cores[index]);
         if (status != OK) return status;
@@ -107,6 +139,8 @@ static enum status parts_init(struct host *h)
     waiters_init(&h->waiters, &h->own, h->seed);
     queries_init(h);
     enum status status = loader_init(h);
+    if (status == OK) status = admission_init(h);
+    if (status == OK) status = backlog_init(h);
     if (status == OK) status = cores_init(h);
     if (status != OK) return status;
     dispatcher_init(&h->dispatcher, &h->own, h->cores_n, h->seed);
@@ -132,6 +166,8 @@ static void parts_release(struct host *h)
         if (h->cores[i] != NULL) core_free(h->cores[i]);
     }
     mem_give(&h->own, h->cores, h->cores_n * sizeof(struct core *));
+    if (h->backlog != NULL) backlog_free(h->backlog);
+    admission_release(h);
     queue_release(&h->posted);
 }
 
@@ -233,9 +269,10 @@ bool host_is_quiet(const struct host *h)
     if (!h->is_stopping || !list_is_empty(&h->taken)) return false;
     if (atomic_load(&h->is_wake_pending) || atomic_load(&h->is_wake_owed)) return false;
     /* On a full disk nothing more can be acknowledged: who still waits hears that it is closed. */
-    if (h->is_disk_full && h->commit.retry_ns != 0) return !h->loader.is_under_way;
+    if (h->is_disk_full && h->commit.retry_ns != 0)
+        return !h->loader.is_under_way && admission_is_quiet(h);
     return h->commit.batch == NULL && batch_is_empty(h->open) && loader_is_quiet(h) &&
-           queries_is_quiet(h) && archiver_is_quiet(h);
+           queries_is_quiet(h) && archiver_is_quiet(h) && admission_is_quiet(h);
 }
 
 /* ---- posting ---- */
@@ -324,6 +361,8 @@ static int64_t next_turn_ns(const struct host *h)
     if (archiver_ns < at_ns) at_ns = archiver_ns;
     int64_t loader_ns = loader_wake_ns(h);
     if (loader_ns < at_ns) at_ns = loader_ns;
+    int64_t admission_ns = admission_wake_ns(h);
+    if (admission_ns < at_ns) at_ns = admission_ns;
     if (at_ns == INT64_MAX) return INT64_MAX;
     return at_ns > h->now_ns ? at_ns - h->now_ns : 0;
 }
@@ -341,7 +380,9 @@ int64_t host_turn(struct host *h)
     commit_finish(h);
     tell(h); /* before the next batch is made */
     if (!h->is_dead) archiver_finish(h);
+    admission_begin(h);
     if (!h->is_dead) loader_finish(h);
+    if (!h->is_dead) admission_finish(h);
     if (!h->is_dead) run_requests(h);
     if (!h->is_dead) host_tick(h);
     for (uint32_t n = 0; n < RELEASES_N_MAX && !h->is_dead; n++) {
@@ -350,6 +391,7 @@ int64_t host_turn(struct host *h)
     }
     if (!h->is_dead) archiver_turn(h);
     if (!h->is_dead) loader_turn(h);
+    if (!h->is_dead) admission_turn(h);
     commit_release_refused(h);
     tell(h);
     return h->is_dead ? INT64_MAX : next_turn_ns(h);
@@ -396,7 +438,14 @@ void host_stats(const struct host *h, struct host_stats *out)
         .loaded = h->loader.loaded,
         .mem_used = h->options.mem->used + h->own.used,
         .journal_bytes = h->journal_bytes,
-        .is_disk_full = h->is_disk_full || !h->has_spare, /* either refuses what makes it grow */
+        .is_disk_full = host_is_disk_low(h),
+        .disk_free = h->disk_free,
+        .active = backlog_active_n(h->backlog),
+        .backlog = backlog_n(h->backlog),
+        .backlog_size = backlog_size(h->backlog),
+        .deferred = backlog_deferred_n(h->backlog),
+        .admitted = backlog_admitted_n(h->backlog),
+        .carried = h->admission.carried_n,
         .recovery_ns = h->recovery_ns,
         .recovered_frames = h->recovered_frames,
         .waiters = h->waiters.n,
@@ -405,6 +454,9 @@ void host_stats(const struct host *h, struct host_stats *out)
         .commit_ns = h->commit.latency_ns,
         .frame_size = h->commit.frame_size,
     };
+    uint64_t oldest = backlog_oldest_order(h->backlog);
+    if (oldest > 0 && (int64_t)oldest < h->now_ns)
+        out->backlog_age_ms = (h->now_ns - (int64_t)oldest) / NS_PER_MS;
     for (uint32_t i = 0; i < h->cores_n; i++) {
         struct core_gauges gauges;
         core_gauges(h->cores[i], &gauges);
@@ -437,6 +489,14 @@ void host_stats_add(struct host_stats *sum, const struct host_stats *one)
     sum->mem_used += one->mem_used;
     sum->journal_bytes += one->journal_bytes;
     sum->is_disk_full = sum->is_disk_full || one->is_disk_full;
+    if (one->disk_free < sum->disk_free) sum->disk_free = one->disk_free;
+    sum->active += one->active;
+    sum->backlog += one->backlog;
+    sum->backlog_size += one->backlog_size;
+    if (one->backlog_age_ms > sum->backlog_age_ms) sum->backlog_age_ms = one->backlog_age_ms;
+    sum->deferred += one->deferred;
+    sum->admitted += one->admitted;
+    sum->carried += one->carried;
     if (one->recovery_ns > sum->recovery_ns) sum->recovery_ns = one->recovery_ns;
     sum->recovered_frames += one->recovered_frames;
 }
@@ -463,6 +523,9 @@ void host_check(const struct host *h)
         enum status status = core_each(h->cores[i], check_instance, (void *)(uintptr_t)h);
         assert(status == OK);
     }
+    backlog_check(h->backlog);
+    assert(h->lsn_kept <= h->lsn_applied);
+    assert(h->lsn_kept < backlog_lsn(h->backlog)); /* what waits can be read */
     assert(h->lsn_applied <= h->lsn_durable);
     assert(h->open->lsn == h->lsn_durable + (h->commit.batch == NULL ? 1 : 2));
     assert(h->open != h->commit.batch);

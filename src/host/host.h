@@ -80,6 +80,19 @@ struct host_options {
     size_t archive_batch_n;   /* instances per archive transaction */
     int64_t horizon_ms;       /* timers due later than this may leave memory with their instance */
     int64_t resend_ms;
+    /* Starts that are acknowledged and wait: see core/backlog.h. By shard; 0 = no limit for the
+     * first three. */
+    uint32_t active_max;
+    uint32_t active_max_by_name;
+    uint32_t rate_by_name;
+    uint64_t backlog_n_max; /* beyond it and the next starts are refused */
+    uint64_t backlog_size_max;
+    const struct backlog_rule *backlog_rules; /* outlive the host */
+    size_t backlog_rules_n;
+    uint64_t carry_size_min; /* journal that only the backlog keeps, before any of it is carried
+                                forward; it is more when more waits */
+    uint64_t backlog_hash_mask; /* tests: see struct backlog_options */
+    uint64_t disk_free_min;     /* bytes; with less, what grows is refused */
     bool check_every_step; /* core_check() of the stepped partition: tests and simulator */
 };
 /* Defaults for one shard on a small machine. */
@@ -135,6 +148,14 @@ struct host_stats {
     uint64_t mem_used;
     uint64_t journal_bytes;
     bool is_disk_full;
+    uint64_t disk_free;        /* bytes; UINT64_MAX = not known */
+    uint64_t active;           /* orchestrations at work in memory */
+    uint64_t backlog;          /* starts that wait */
+    uint64_t backlog_size;     /* bytes of their records */
+    int64_t backlog_age_ms;    /* of the one that has waited longest */
+    uint64_t deferred;         /* starts that had to wait, since the host was opened */
+    uint64_t admitted;         /* of those */
+    uint64_t carried;          /* times that one was carried forward */
     int64_t recovery_ns; /* how long host_open took */
     uint64_t recovered_frames;
 };

@@ -30,7 +30,7 @@ enum status loader_init(struct host *h)
     arena_init(&l->job.arena, &l->job.mem, READ_ARENA_CHUNK_SIZE);
     l->job.job = (struct job){.run = run, .done = done};
     l->job.archive = h->archive;
-    return OK;
+    return frames_init(&l->job.frames, h->journal);
 }
 
 static void load_free(struct host *h, struct load *load)
@@ -58,6 +58,7 @@ void loader_release(struct host *h)
     buffer_release(&l->due_key);
     arena_release(&l->job.arena);
     mem_release(&l->job.mem);
+    frames_release(&l->job.frames);
 }
 
 /* ---- what is wanted ---- */
@@ -70,15 +71,50 @@ static bool is_known_absent(const struct loader *l, uint64_t hash)
     return false;
 }
 
+/* Something that waits has its hash, and is not known to be another. */
+static bool may_wait(const struct host *h, struct bytes key)
+{
+    const struct loader *l = &h->loader;
+    struct waiting waiting;
+    uint64_t order = 0;
+
+    if (backlog_n(h->backlog) == 0) return false;
+    uint64_t hash = backlog_hash(h->backlog, key);
+    if (!backlog_find(h->backlog, hash, 0, &waiting)) return false;
+    uint64_t id = key_hash(key);
+    for (uint32_t i = 0; i < READ_LOADS_N; i++) {
+        if (l->strangers[i].key_hash == id && l->strangers[i].order > order)
+            order = l->strangers[i].order;
+    }
+    return order == 0 || backlog_find(h->backlog, hash, order, &waiting);
+}
+
+static void note_stranger(struct loader *l, struct bytes key, uint64_t order)
+{
+    l->strangers[l->strangers_next] = (struct stranger){key_hash(key), order};
+    l->strangers_next = (l->strangers_next + 1) % READ_LOADS_N;
+}
+
 bool loader_is_at_hand(const struct host *h, uint32_t index, struct bytes key)
 {
     const struct loader *l = &h->loader;
-    struct instance_view view;
 
-    uint64_t hash = key_hash(key);
-    if (!filter_has(&h->filter, hash)) return true; /* nothing to load, whatever memory has */
     if (l->loads.n > 0 && map_find(&l->loads, key) != NULL) return false; /* behind those before */
-    return core_view(h->cores[index], key, &view) || is_known_absent(l, hash);
+    if (core_has(h->cores[index], key)) return true;
+    if (may_wait(h, key)) return false;
+    uint64_t hash = key_hash(key);
+    return !filter_has(&h->filter, hash) || is_known_absent(l, hash);
+}
+
+bool loader_may_have(const struct host *h, struct bytes key)
+{
+    struct waiting waiting;
+
+    if (backlog_n(h->backlog) > 0 &&
+        backlog_find(h->backlog, backlog_hash(h->backlog, key), 0, &waiting)) {
+        return true;
+    }
+    return filter_has(&h->filter, key_hash(key));
 }
 
 static struct load *load_obtain(struct host *h, uint32_t index, struct bytes key)
@@ -120,6 +156,7 @@ void loader_look(struct host *h, struct request *request)
         request_refuse(h, request, E_UNAVAILABLE, "too many requests wait for the archive");
         return;
     }
+    request->number = 0; /* what waits, up to this order, is another's */
     list_push_back(&l->looks, &request->node);
     l->parked_n++;
     if (request->kind == REQUEST_WAIT) filter_add(&l->waits, (uint64_t)(uintptr_t)request);
@@ -194,17 +231,44 @@ static enum status keep_due(void *user, const struct archive_row *row)
     return OK;
 }
 
+/* The record of what waits, when it is that of the key. */
+static enum status read_waiting(struct read_job *job, const struct waiting *waiting,
+                                struct bytes key, struct bytes *out)
+{
+    struct bytes bytes;
+    struct record record;
+
+    *out = BYTES_NONE;
+    enum status status = frames_get(&job->frames, waiting, &bytes);
+    if (status != OK) return status;
+    struct reader r = reader_make(bytes);
+    if (record_decode(&r, &record) != OK) return E_CORRUPT;
+    if (!bytes_equal(record.key, key)) return OK;
+    *out = arena_copy(&job->arena, bytes);
+    return out->len == bytes.len ? OK : E_NOMEM;
+}
+
 static void run(struct job *base)
 {
     struct read_job *job = container_of(base, struct read_job, job);
 
     for (uint32_t i = 0; i < job->loads_n; i++) {
         struct load *load = job->loads[i];
+        if (load->has_waiting) {
+            load->record_status =
+                read_waiting(job, &load->waiting, load->node.key, &load->record);
+            if (load->record_status != OK || load->record.len > 0) continue;
+        }
         load->status =
             archive_get(job->archive, key_of(load->node.key), true, &job->arena, &load->row);
     }
     for (uint32_t i = 0; i < job->looks_n; i++) {
         struct look *look = &job->looks[i];
+        if (look->has_waiting) {
+            look->record_status =
+                read_waiting(job, &look->waiting, look->request->key, &look->record);
+            if (look->record_status != OK || look->record.len > 0) continue;
+        }
         look->status =
             archive_get(job->archive, key_of(look->request->key), true, &job->arena, &look->row);
     }
@@ -213,7 +277,8 @@ static void run(struct job *base)
             archive_due(job->archive, job->due_before_ms,
                         job->has_due_after ? &job->due_after : NULL, READ_DUE_N, keep_due, job);
     }
-    if (job->query != NULL) queries_read(job->query, job->archive);
+    if (job->query != NULL) queries_read(job->query, job->archive, &job->frames);
+    frames_rest(&job->frames);
 }
 
 static void done(struct job *base)
@@ -348,10 +413,40 @@ static void unpark(struct host *h, struct load *load)
     }
 }
 
+/* True when there is nothing more to do with what was read for it. */
+static bool use_waiting(struct host *h, struct load *load)
+{
+    struct loader *l = &h->loader;
+    struct waiting next;
+
+    if (load->record_status != OK && load->record_status != E_NOMEM) {
+        host_fatal(h, load->record_status,
+                   "a start that waits cannot be read back from the journal");
+        return true;
+    }
+    if (load->record_status == OK && load->record.len == 0) {
+        load->checked_order = load->waiting.order;
+        note_stranger(l, load->node.key, load->checked_order);
+        uint64_t hash = backlog_hash(h->backlog, load->node.key);
+        if (!backlog_find(h->backlog, hash, load->checked_order, &next)) return false;
+        list_push_back(&l->wanted, &load->wanted);
+        return true;
+    }
+    load->status = load->record_status;
+    if (load->status == OK) {
+        struct input in = {.kind = INPUT_BACKLOG_ADMIT, .record = load->record};
+        load->status = host_step(h, load->index, &in, NULL);
+    }
+    if (load->status != OK) messages_drop(h, load->index, load->node.key);
+    unpark(h, load);
+    return true;
+}
+
 static void use_load(struct host *h, struct load *load)
 {
     struct loader *l = &h->loader;
 
+    if (load->has_waiting && use_waiting(h, load)) return;
     if (load->status == OK) {
         load->status = core_load(h->cores[load->index], load->row.snapshot, &h->open->out);
         host_collect(h, load->index, NULL);
@@ -370,6 +465,34 @@ static void use_load(struct host *h, struct load *load)
     unpark(h, load);
 }
 
+/* True when it was answered, or goes on elsewhere. */
+static bool look_at_waiting(struct host *h, const struct look *look)
+{
+    struct loader *l = &h->loader;
+    struct request *request = look->request;
+    struct waiting waiting;
+    uint64_t hash = backlog_hash(h->backlog, request->key);
+
+    if (look->record_status != OK) {
+        request_refuse(h, request, look->record_status,
+                       "the instance cannot be read from the journal");
+        return true;
+    }
+    if (look->record.len > 0) {
+        if (backlog_get(h->backlog, hash, look->waiting.order, &waiting))
+            request_see_waiting(h, request, look->record);
+        else
+            request_run(h, request); /* it has been admitted meanwhile */
+        return true;
+    }
+    request->number = look->waiting.order;
+    if (!backlog_find(h->backlog, hash, request->number, &waiting)) return false;
+    list_push_back(&l->looks, &request->node);
+    l->parked_n++;
+    if (request->kind == REQUEST_WAIT) filter_add(&l->waits, (uint64_t)(uintptr_t)request);
+    return true;
+}
+
 static void use_look(struct host *h, const struct look *look)
 {
     struct request *request = look->request;
@@ -380,6 +503,7 @@ static void use_look(struct host *h, const struct look *look)
         request_refuse(h, request, E_TIMEOUT, "the wait was cancelled");
         return;
     }
+    if (look->has_waiting && look_at_waiting(h, look)) return;
     bool is_old = filter_has(&h->loader.left, key_hash(request->key));
     if (is_old || core_view(h->cores[host_index_of(h, request->key)], request->key, &view)) {
         request_run(h, request); /* newer than what was read: looks again */
@@ -412,6 +536,55 @@ void loader_finish(struct host *h)
     l->is_under_way = false;
 }
 
+/* What waits with the hash of the key, and comes next. False: it is not durable yet. */
+static bool find_waiting(const struct host *h, struct bytes key, uint64_t after_order,
+                         bool *has_waiting, struct waiting *waiting)
+{
+    *has_waiting =
+        backlog_n(h->backlog) > 0 &&
+        backlog_find(h->backlog, backlog_hash(h->backlog, key), after_order, waiting);
+    return !*has_waiting || waiting->lsn <= h->lsn_durable;
+}
+
+/* Those that must become durable first stay in the list: they are the newest, so not many stand
+ * before others. */
+static void take_loads(struct host *h)
+{
+    struct loader *l = &h->loader;
+    struct list *next = list_first(&l->wanted);
+
+    for (uint32_t n = 0; next != NULL && n < 4 * READ_LOADS_N && l->job.loads_n < READ_LOADS_N;
+         n++) {
+        struct load *load = load_of_wanted(next);
+        next = list_next(&l->wanted, next);
+        if (!find_waiting(h, load->node.key, load->checked_order, &load->has_waiting,
+                          &load->waiting)) {
+            continue;
+        }
+        load->record = BYTES_NONE;
+        load->record_status = OK;
+        list_remove(&load->wanted);
+        l->job.loads[l->job.loads_n++] = load;
+    }
+}
+
+static void take_looks(struct host *h)
+{
+    struct loader *l = &h->loader;
+    struct list *next = list_first(&l->looks);
+
+    for (uint32_t n = 0; next != NULL && n < 4 * READ_LOOKS_N && l->job.looks_n < READ_LOOKS_N;
+         n++) {
+        struct request *request = container_of(next, struct request, node);
+        struct look look = {.request = request};
+        next = list_next(&l->looks, next);
+        if (!find_waiting(h, request->key, request->number, &look.has_waiting, &look.waiting))
+            continue;
+        list_remove(&request->node);
+        l->job.looks[l->job.looks_n++] = look;
+    }
+}
+
 void loader_turn(struct host *h)
 {
     struct loader *l = &h->loader;
@@ -419,15 +592,8 @@ void loader_turn(struct host *h)
 
     if (l->is_under_way || h->archiver.waits_for_loader) return;
     assert(job->loads_n == 0);
-    while (job->loads_n < READ_LOADS_N && !list_is_empty(&l->wanted)) {
-        struct list *node = list_pop_front(&l->wanted);
-        job->loads[job->loads_n++] = load_of_wanted(node);
-    }
-    while (job->looks_n < READ_LOOKS_N && !list_is_empty(&l->looks)) {
-        struct list *node = list_pop_front(&l->looks);
-        job->looks[job->looks_n++] =
-            (struct look){.request = container_of(node, struct request, node)};
-    }
+    take_loads(h);
+    take_looks(h);
     prepare_due(h);
     job->query = queries_begin(h);
     if (job->loads_n == 0 && job->looks_n == 0 && !job->has_due && job->query == NULL) return;

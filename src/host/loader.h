@@ -3,7 +3,8 @@
  * What the host reads from the archive, beside everything else: instances that a request or message
  * needs in memory (loads), instances that somebody only wants to see, sleepers whose time comes
  * near, and one page of a list. All of it goes in one job at a time; what comes meanwhile is in the
- * next one.
+ * next one. An instance whose start waits in the journal is read from there, and admitted out of
+ * turn when it is needed in memory.
  *
  * The archive is read while the host goes on, so what was read may be old when it arrives. Two
  * facts make it safe: an instance that is not in memory changes only through a load, and loads are
@@ -17,6 +18,7 @@
 #include "base/mem.h"
 #include "host/env.h"
 #include "host/filter.h"
+#include "host/frames.h"
 #include "host/request.h"
 #include "store/archive.h"
 
@@ -36,6 +38,12 @@ struct load {
     uint32_t index;     /* of its partition */
     enum status status;
     struct archive_row row; /* in the job's arena */
+    /* One that waits in the journal and has the same hash. */
+    bool has_waiting;
+    struct waiting waiting;
+    uint64_t checked_order; /* those up to here are others */
+    struct bytes record;    /* in the job's arena; empty: it is another's */
+    enum status record_status;
     size_t size;            /* of the allocation, the key behind the struct */
 };
 
@@ -45,6 +53,10 @@ struct look {
     bool is_cancelled; /* a WAIT that is not wanted any more; the lane may still read its key */
     enum status status;
     struct archive_row row; /* in the job's arena */
+    bool has_waiting;       /* as in struct load, as are the next three */
+    struct waiting waiting;
+    struct bytes record;
+    enum status record_status;
 };
 
 struct due_row {
@@ -57,6 +69,7 @@ struct due_row {
 struct read_job {
     struct job job;
     struct archive *archive;
+    struct frames frames;
     struct mem mem;
     struct arena arena; /* of what was read; reset after it was used */
     struct load *loads[READ_LOADS_N];
@@ -86,6 +99,12 @@ struct loader {
     struct filter left;            /* hashes of what left memory while the job is under way */
     uint64_t absent[READ_LOADS_N]; /* hashes of keys that the archive was found not to have */
     uint32_t absent_n;             /* forgotten when the archive changes */
+    /* Keys of which nothing waits although something with their hash does: the last ones seen. */
+    struct stranger {
+        uint64_t key_hash;
+        uint64_t order; /* those up to here are others */
+    } strangers[READ_LOADS_N];
+    uint32_t strangers_next;
     /* Every row with wake_ms <= covered_ms is in memory. */
     int64_t covered_ms;
     int64_t due_target_ms; /* while the pages of one sweep are read */
@@ -100,6 +119,8 @@ void loader_release(struct host *h);
 
 /* The instance is in memory, or certainly nowhere: an input that names it may be stepped. */
 bool loader_is_at_hand(const struct host *h, uint32_t index, struct bytes key);
+/* Not in memory: whether archive or backlog may have it. */
+bool loader_may_have(const struct host *h, struct bytes key);
 /* Brings it into memory; the request (NULL: nobody) goes on (request_run) when it is there.
  * E_UNAVAILABLE (too many wait), E_NOMEM: the request is still the caller's. */
 enum status loader_load(struct host *h, uint32_t index, struct bytes key, struct request *request);

@@ -32,6 +32,8 @@ void queries_release(struct host *h)
 {
     struct query *q = &h->queries.query;
 
+    if (q->waiting != NULL)
+        mem_give(&h->own, q->waiting, QUERY_WAITING_N * sizeof *q->waiting);
     arena_release(&q->read_arena);
     mem_release(&q->read_mem);
     arena_release(&q->arena);
@@ -58,6 +60,9 @@ static uint32_t limit_of(const struct request_query *query)
 /* Forgets what was read and kept. */
 static void query_clear(struct query *q)
 {
+    q->waiting_rows = NULL;
+    q->waiting_n = 0;
+    q->is_waiting_cut = false;
     q->rows = NULL;
     q->row_last = NULL;
     q->rows_n = 0;
@@ -97,6 +102,60 @@ static void query_open(struct query *q, struct request *request)
     };
 }
 
+/* A start that waits is pending, and nothing else. */
+static bool may_wait(const struct archive_query *query)
+{
+    if (query->entities || query->terminal_only || query->by_completion) return false;
+    return query->status_mask == 0 || (query->status_mask >> STATUS_PENDING & 1) != 0;
+}
+
+/* As many as are on the page for sure, all of a millisecond: their order is by id there. */
+static void waiting_cut(struct query *q, size_t n, size_t wanted_n)
+{
+    size_t kept_n = wanted_n < n ? wanted_n : n;
+
+    while (kept_n < n && q->waiting[kept_n].order / NS_PER_MS ==
+                             q->waiting[kept_n - 1].order / NS_PER_MS) {
+        kept_n++;
+    }
+    q->is_waiting_cut = kept_n < n;
+    if (q->is_waiting_cut)
+        q->waiting_bound_ms = (int64_t)(q->waiting[kept_n].order / NS_PER_MS);
+    q->waiting_n = kept_n;
+}
+
+/* Which of those that wait may be on the page. False: one is on its way to another place in the
+ * journal, and can be read when it is there. */
+static bool waiting_pick(struct host *h, struct query *q)
+{
+    const struct archive_query *query = &q->archive_query;
+    int64_t from_ms = query->from_ms;
+    size_t n = 0;
+
+    q->waiting_n = 0;
+    q->is_waiting_cut = false;
+    if (!may_wait(query) || backlog_n(h->backlog) == 0) return true;
+    if (q->waiting == NULL)
+        q->waiting = mem_take(&h->own, QUERY_WAITING_N * sizeof *q->waiting);
+    if (query->has_after && query->after_ms > from_ms) from_ms = query->after_ms;
+    uint64_t after = from_ms > 0 ? (uint64_t)from_ms * NS_PER_MS - 1 : 0;
+    enum status status = q->waiting == NULL ? E_NOMEM
+                                            : backlog_list(h->backlog, after, query->name,
+                                                           q->waiting, QUERY_WAITING_N, &n);
+    if (status != OK) {
+        q->is_void = true; /* could not be read: ask again */
+        return true;
+    }
+    /* Nobody was told of the newest: they do not count. */
+    while (n > 0 && q->waiting[n - 1].order > h->order_durable) n--;
+    size_t wanted_n = q->limit + 1 > QUERY_WAITING_LEAST_N ? q->limit + 1 : QUERY_WAITING_LEAST_N;
+    waiting_cut(q, n, wanted_n);
+    for (size_t i = 0; i < q->waiting_n; i++) {
+        if (q->waiting[i].lsn > h->lsn_durable) return false;
+    }
+    return true;
+}
+
 struct query *queries_begin(struct host *h)
 {
     struct query *q = &h->queries.query;
@@ -106,7 +165,7 @@ struct query *queries_begin(struct host *h)
         if (node == NULL) return NULL;
         query_open(q, container_of(node, struct request, node));
     }
-    return q;
+    return waiting_pick(h, q) ? q : NULL;
 }
 
 static enum status keep_row(void *user, const struct archive_row *row)
@@ -135,13 +194,42 @@ static enum status keep_row(void *user, const struct archive_row *row)
     return q->is_cut ? E_LIMIT : OK; /* stops */
 }
 
-void queries_read(struct query *q, struct archive *archive)
+static enum status keep_waiting(struct query *q, const struct waiting *waiting,
+                                struct frames *frames)
+{
+    struct bytes record;
+    struct instance_view view;
+    struct arena *arena = &q->read_arena;
+
+    enum status status = frames_get(frames, waiting, &record);
+    if (status == OK) status = queued_view(record, arena, &view);
+    if (status != OK) return status;
+    if (!view_matches(&view, &q->archive_query)) return OK;
+    struct candidate *c = arena_alloc_zero(arena, sizeof *c);
+    if (c == NULL) return E_NOMEM;
+    status = view_copy(&view, q->want_payloads, arena, &c->view);
+    if (status != OK) return status;
+    c->order = waiting->order;
+    c->time_ms = view_time_ms(&view, false);
+    c->id = key_id(c->view.key);
+    c->next = q->waiting_rows;
+    q->waiting_rows = c;
+    return OK;
+}
+
+void queries_read(struct query *q, struct archive *archive, struct frames *frames)
 {
     q->rows_n = 0;
     q->read_size = 0;
     q->is_cut = false;
-    q->status =
-        q->request->query.want_parked ? OK : archive_query(archive, &q->archive_query, keep_row, q);
+    q->waiting_rows = NULL;
+    q->status = OK;
+    if (q->request->query.want_parked) return; /* these are in memory */
+    for (size_t i = 0; i < q->waiting_n; i++) {
+        q->status = keep_waiting(q, &q->waiting[i], frames);
+        if (q->status != OK) return;
+    }
+    q->status = archive_query(archive, &q->archive_query, keep_row, q);
     if (q->is_cut) q->status = OK;
 }
 
@@ -186,7 +274,9 @@ static bool has_unread(const struct query *q) { return q->is_cut || q->rows_n > 
 
 static void page_add(struct page *p, const struct candidate *c)
 {
-    if (has_unread(p->query) && compare(c, p->query->row_last) > 0) return; /* not on this page */
+    const struct query *q = p->query;
+    if (has_unread(q) && compare(c, q->row_last) > 0) return; /* not on this page */
+    if (q->is_waiting_cut && c->time_ms >= q->waiting_bound_ms) return;
     if (p->n == p->n_max) page_sort(p);
     p->items[p->n++] = c;
 }
@@ -213,6 +303,14 @@ static bool is_hot(const struct host *h, struct bytes key)
     return core_view(h->cores[host_index_of(h, key)], key, &view);
 }
 
+/* Else it was admitted meanwhile: then memory has it, or it has left. */
+static bool still_waits(const struct host *h, const struct candidate *c)
+{
+    struct waiting waiting;
+
+    return backlog_get(h->backlog, backlog_hash(h->backlog, c->view.key), c->order, &waiting);
+}
+
 static enum status page_fill(struct host *h, struct page *p)
 {
     struct query *q = &h->queries.query;
@@ -223,6 +321,9 @@ static enum status page_fill(struct host *h, struct page *p)
     }
     for (const struct candidate *c = q->left; c != NULL; c = c->next) {
         if (!is_hot(h, c->view.key)) page_add(p, c);
+    }
+    for (const struct candidate *c = q->waiting_rows; c != NULL; c = c->next) {
+        if (still_waits(h, c)) page_add(p, c);
     }
     for (const struct candidate *c = q->rows; c != NULL; c = c->next) {
         bool has_left = filter_has(&h->loader.left, key_hash(c->view.key));
@@ -258,18 +359,22 @@ static enum status page_answer(struct host *h, const struct page *p)
     }
     request->rows = rows;
     request->rows_n = n;
-    request->has_more = p->n > n || has_unread(p->query);
+    request->has_more = p->n > n || has_unread(p->query) || p->query->is_waiting_cut;
     return OK;
 }
 
 /* Nothing up to the last row that was read is on the page: goes on behind it. */
 static enum status query_go_on(struct query *q)
 {
+    bool is_waiting_first =
+        q->is_waiting_cut && (!has_unread(q) || q->row_last->time_ms >= q->waiting_bound_ms);
+
     buffer_clear(&q->position);
-    buffer_append_bytes(&q->position, q->row_last->id);
+    if (!is_waiting_first) buffer_append_bytes(&q->position, q->row_last->id);
     if (q->position.failed) return E_NOMEM;
     q->archive_query.has_after = true;
-    q->archive_query.after_ms = q->row_last->time_ms;
+    /* Before everything of the next millisecond: no id is empty. */
+    q->archive_query.after_ms = is_waiting_first ? q->waiting_bound_ms : q->row_last->time_ms;
     q->archive_query.after_id = buffer_view(&q->position);
     query_clear(q);
     return OK;
@@ -285,7 +390,7 @@ void queries_merge(struct host *h)
     if (status == OK && (q->is_void || h->loader.left.is_blind)) status = E_UNAVAILABLE;
     if (status == OK) status = page_init(h, &page);
     if (status == OK) status = page_fill(h, &page);
-    if (status == OK && page.n == 0 && has_unread(q)) {
+    if (status == OK && page.n == 0 && (has_unread(q) || q->is_waiting_cut)) {
         status = query_go_on(q);
         if (status == OK) return;
     }

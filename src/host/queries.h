@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Lists. A page is what memory has, merged with what the archive has and memory has not, in the
- * order of (time, id). One list is read at a time; the others wait.
+ * Lists. A page is what memory has, merged with what the archive has and memory has not, and with
+ * the starts that wait in the journal, in the order of (time, id). One list is read at a time; the
+ * others wait.
  *
  * Why an instance that matches during the whole scan appears exactly once: the order is by times
  * that never change, the next page begins after the last row of this one, and at the moment of the
@@ -12,6 +13,7 @@
 #define HOST_QUERIES_H
 
 #include "base/mem.h"
+#include "host/frames.h"
 #include "host/request.h"
 #include "store/archive.h"
 
@@ -21,18 +23,30 @@ struct host;
 struct candidate {
     struct candidate *next;
     int64_t time_ms;
+    uint64_t order; /* of one that waits; else 0 */
     struct bytes id;
     struct instance_view view;
 };
+
+/* Starts that wait are read in such parts. More of one millisecond than this are not listed: a
+ * turn takes a tenth of it. */
+#define QUERY_WAITING_N 16384u
+#define QUERY_WAITING_LEAST_N 2048u
 
 struct query {
     struct request *request;            /* NULL: no list is being read */
     struct archive_query archive_query; /* its position moves on as the archive is read */
     uint32_t limit;
     bool want_payloads;
+    /* Starts that wait in the journal and may be on the page. */
+    struct waiting *waiting; /* QUERY_WAITING_N, while a list is being read */
+    size_t waiting_n;
+    bool is_waiting_cut;      /* there are more: what is not before the next, */
+    int64_t waiting_bound_ms; /* is not on this page */
     /* The lane's, while the job is under way. */
     struct mem read_mem;
     struct arena read_arena;
+    struct candidate *waiting_rows; /* from the journal */
     struct candidate *rows; /* from the archive, last first */
     struct candidate *row_last;
     uint32_t rows_n;
@@ -57,7 +71,7 @@ void queries_add(struct host *h, struct request *request);
 /* The query whose next page of the archive should be read; NULL when there is none. */
 struct query *queries_begin(struct host *h);
 /* In the lane: reads it. */
-void queries_read(struct query *q, struct archive *archive);
+void queries_read(struct query *q, struct archive *archive, struct frames *frames);
 /* The archive was read: answers, or goes on reading. */
 void queries_merge(struct host *h);
 /* It may leave memory now, perhaps while the archive is being read. NULL when no list needs it. */

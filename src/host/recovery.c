@@ -11,6 +11,7 @@
  * journal forgot it: skipped too, unless it is the one that creates it.
  */
 #include "base/log.h"
+#include "base/planted.h"
 #include "host/rows.h"
 #include "host/state.h"
 
@@ -142,7 +143,8 @@ static enum status prepare(struct recovery *r, uint32_t index, const struct reco
     enum status status = look_up(r, record->key, &known);
     if (status != OK) return status;
     if (!known->is_there) {
-        *is_skipped = record->kind != RECORD_CREATED && record->kind != RECORD_ENTITY_CREATED;
+        *is_skipped = record->kind != RECORD_CREATED && record->kind != RECORD_ADMITTED &&
+                      record->kind != RECORD_ENTITY_CREATED;
         return OK;
     }
     *is_skipped = record->seq <= known->version;
@@ -152,7 +154,23 @@ static enum status prepare(struct recovery *r, uint32_t index, const struct reco
     return core_load(r->h->cores[index], row.snapshot, NULL);
 }
 
-static enum status apply_records(struct recovery *r, uint32_t partition, struct bytes records)
+/* Of a frame that the archive has, only what waits counts. */
+static enum status apply_record(struct recovery *r, uint32_t index, struct place place,
+                                const struct record *record)
+{
+    struct core *c = r->h->cores[index];
+    bool is_skipped = place.lsn <= r->h->lsn_applied;
+    enum status status = OK;
+
+    if (record->kind == RECORD_QUEUED && planted("forget_waiting")) return OK;
+    if (!is_skipped && record->kind != RECORD_QUEUED)
+        status = prepare(r, index, record, &is_skipped);
+    if (status != OK) return status;
+    return is_skipped ? core_apply_waiting(c, place, record) : core_apply(c, place, record);
+}
+
+static enum status apply_records(struct recovery *r, uint32_t partition, const uint8_t *payload,
+                                 struct bytes records)
 {
     struct host *h = r->h;
     struct reader in = reader_make(records);
@@ -163,10 +181,10 @@ static enum status apply_records(struct recovery *r, uint32_t partition, struct 
     uint32_t index = host_index(h, partition);
     while (reader_left(&in) > 0) {
         struct record record;
-        bool is_skipped;
+        const uint8_t *at = in.at;
         if (record_decode(&in, &record) != OK) return damaged(r, "has a record that is not one");
-        enum status status = prepare(r, index, &record, &is_skipped);
-        if (status == OK && !is_skipped) status = core_apply(h->cores[index], r->lsn, &record);
+        struct place place = {r->lsn, (uint32_t)(at - payload), (uint32_t)(in.at - at)};
+        enum status status = apply_record(r, index, place, &record);
         if (status == E_CORRUPT) return damaged(r, "has a record that does not fit");
         if (status != OK) return status;
     }
@@ -182,11 +200,12 @@ static enum status replay_frame(void *user, const struct journal_frame *frame)
 
     r->lsn = frame->lsn;
     while (frame_next_section(&in, &partition, &records)) {
-        enum status status = apply_records(r, partition, records);
+        enum status status = apply_records(r, partition, frame->payload.ptr, records);
         if (status != OK) return status;
     }
     if (in.failed) return damaged(r, "has a section that is not one");
-    archiver_frame(r->h, frame->lsn, frame->payload.len);
+    if (frame->lsn > r->h->lsn_applied) archiver_frame(r->h, frame->lsn, frame->payload.len);
+    admission_frame(r->h, frame->lsn, frame->payload.len);
     return OK;
 }
 
@@ -268,6 +287,7 @@ static enum status claim_epoch(struct recovery *r, const struct journal_report *
         return status;
     }
     archiver_frame(h, frame.lsn, 0);
+    admission_frame(h, frame.lsn, 0);
     commit_begin(h, frame.lsn);
     return OK;
 }
@@ -282,6 +302,18 @@ static void resume(struct host *h)
     }
 }
 
+/* Where what waits begins, when that is older than what the archive has not. */
+static uint64_t kept_lsn(const struct host *h)
+{
+    uint64_t kept = h->lsn_applied;
+
+    for (uint32_t i = 0; i < h->cores_n; i++) {
+        uint64_t lsn = core_waiting_lsn(h->cores[i]);
+        if (lsn <= kept) kept = lsn - 1;
+    }
+    return kept;
+}
+
 static enum status recover(struct recovery *r)
 {
     struct host *h = r->h;
@@ -289,7 +321,14 @@ static enum status recover(struct recovery *r)
 
     enum status status = read_archive(r);
     if (status != OK) return status;
-    status = journal_replay(h->journal, h->lsn_applied, replay_frame, r, &report);
+    h->lsn_kept = kept_lsn(h);
+    status = journal_replay(h->journal, h->lsn_kept, replay_frame, r, &report);
+    if (status == OK && report.last_lsn < h->lsn_applied) {
+        (void)snprintf(r->damage, r->damage_size,
+                       "the journal ends at frame %llu, and the archive has %llu",
+                       (unsigned long long)report.last_lsn, (unsigned long long)h->lsn_applied);
+        status = E_CORRUPT;
+    }
     if (status != OK) {
         if (r->damage[0] == '\0') {
             (void)snprintf(r->damage, r->damage_size, "%s",
@@ -298,6 +337,7 @@ static enum status recover(struct recovery *r)
         return status;
     }
     h->recovered_frames = report.frames_n;
+    backlog_sort(h->backlog);
     start_clock(h, report.last_time_ns);
     status = load_sleepers(r);
     if (status != OK) return status;

@@ -41,18 +41,20 @@ static void answer_now(struct host *h, struct request *request, enum status stat
 
 /* What makes the engine grow is refused when it is full; everything that makes it shrink goes on.
  * True when it was refused. */
-static bool refuse_growth(struct host *h, struct request *request)
+static bool refuse_growth(struct host *h, struct request *request, uint32_t index)
 {
     if (request->kind != REQUEST_START && request->kind != REQUEST_RAISE &&
         request->kind != REQUEST_SIGNAL) {
         return false;
     }
-    if (h->is_disk_full || !h->has_spare) {
+    if (host_is_disk_low(h)) {
         request_refuse(h, request, E_NOSPACE,
                        "the disk is full: free space, or purge finished instances, then try again");
         return true;
     }
     if (request->kind == REQUEST_RAISE) return false;
+    if (request->kind == REQUEST_START && !core_has(h->cores[index], request->key))
+        return false; /* it waits in the journal when there is no room */
     if (archiver_lag(h) > h->options.archive_lag_max) {
         request_refuse(h, request, E_LIMIT,
                        "the archive is too far behind (archive_lag_max): try again later");
@@ -136,7 +138,7 @@ static void run_step(struct host *h, struct request *request, uint32_t index)
         if (status != OK) request_refuse(h, request, status, "too much waits for the archive");
         return;
     }
-    if (refuse_growth(h, request)) return;
+    if (refuse_growth(h, request, index)) return;
     input_of(request, &in);
     if (host_step(h, index, &in, request) != OK) {
         request_refuse(h, request, E_NOMEM, "out of memory: try again later");
@@ -238,7 +240,7 @@ static void run_read(struct host *h, struct request *request, uint32_t index)
             answer_unknown(h, request);
         else
             see_hot(h, request, index, &view);
-    } else if (!filter_has(&h->filter, key_hash(request->key))) {
+    } else if (!loader_may_have(h, request->key)) {
         answer_unknown(h, request);
     } else {
         loader_look(h, request);
@@ -270,6 +272,22 @@ void request_see(struct host *h, struct request *request, struct bytes snapshot)
     }
 }
 
+void request_see_waiting(struct host *h, struct request *request, struct bytes record)
+{
+    struct instance_view view;
+    enum status status = queued_view(record, &h->open->arena, &view);
+
+    if (status != OK) {
+        request_refuse(h, request, status, "the instance cannot be read from the journal");
+    } else if (request->kind == REQUEST_HISTORY || request->kind == REQUEST_CHILDREN) {
+        history_see_waiting(h, request, &view);
+    } else if (request->kind == REQUEST_WAIT) {
+        wait_on(h, request);
+    } else {
+        answer_view(h, request, &view);
+    }
+}
+
 /* Nothing durable is told: both answers go out in this turn, in this order. */
 static void run_cancel(struct host *h, struct request *request)
 {
@@ -289,7 +307,7 @@ void requests_notify(struct host *h, uint32_t index, struct bytes key)
     struct list over;
     struct instance_view view;
 
-    if (h->waiters.n == 0) return;
+    if (!waiters_has(&h->waiters, key)) return;
     bool is_there = host_view(h, index, key, &view);
     if (is_there && view.status == STATUS_PENDING) return;
     list_init(&over);

@@ -18,7 +18,9 @@ bool key_is_complete(struct bytes key)
 
 uint64_t key_hash(struct bytes key)
 {
-    return archive_key_hash((struct archive_key){key_hub(key), key_id(key)});
+    struct bytes hub = key_hub(key);
+    struct bytes id = bytes_make(key.ptr + hub.len + 1, key.len - hub.len - 1);
+    return archive_key_hash((struct archive_key){hub, id});
 }
 
 struct bytes row_key(struct bytes hub, struct bytes id, struct arena *arena)

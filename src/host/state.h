@@ -12,6 +12,8 @@
 #include "base/mem.h"
 #include "base/queue.h"
 #include "base/rng.h"
+#include "core/backlog.h"
+#include "host/admission.h"
 #include "host/archiver.h"
 #include "host/batch.h"
 #include "host/filter.h"
@@ -33,7 +35,9 @@ struct commit {
     enum status status;
     uint64_t bytes;
     bool has_spare;
+    uint64_t disk_free;
     /* The host's. */
+    uint64_t order; /* of the newest start that waits in the frame or before it */
     struct batch *batch; /* being made durable; NULL = none */
     bool is_done;
     int64_t retry_ns;     /* the disk was full: try again then; 0 = it is on its way */
@@ -69,7 +73,9 @@ struct host {
     struct batch *open;
     struct commit commit;
     uint64_t lsn_durable;
+    uint64_t order_durable; /* starts that wait, up to this order, are durable */
     uint64_t lsn_applied;
+    uint64_t lsn_kept; /* frames up to here may go: the archive has them, and nothing in them waits */
 
     struct filter filter; /* what the archive may have */
     struct dispatcher dispatcher;
@@ -79,6 +85,9 @@ struct host {
     struct queries queries;
     struct archiver archiver;
     struct purger purger;
+    struct backlog *backlog;
+    struct admission admission;
+    bool is_holding; /* memory is full: starts wait */
 
     /* Alerts are logged at most ALERT_LOGS_N times in ALERT_LOGS_NS. */
     int64_t alert_period_ns; /* when the present period began */
@@ -90,6 +99,7 @@ struct host {
     bool is_dead; /* the store failed: nothing is done or answered any more */
     bool is_disk_full;
     bool has_spare; /* the journal's next segment is allocated */
+    uint64_t disk_free; /* bytes, when the journal last looked */
     uint64_t journal_bytes;
     uint64_t frames;
     uint64_t frame_bytes;
@@ -124,6 +134,8 @@ static inline bool host_view(const struct host *h, uint32_t index, struct bytes 
 }
 /* Bytes of instances in memory, about. */
 size_t host_hot_bytes(const struct host *h);
+/* The disk is so full that nothing may grow. */
+bool host_is_disk_low(const struct host *h);
 /* No more steps into the open batch before it is on its way. */
 bool host_is_full(const struct host *h);
 /* The store has failed, or memory for something that must not be forgotten: the end of this
@@ -156,12 +168,15 @@ __attribute__((format(printf, 4, 5))) void request_refuse(struct host *h, struct
 /* Answers a GET, HISTORY, CHILDREN or WAIT from what was read of the archive; snapshot borrowed
  * during the call. */
 void request_see(struct host *h, struct request *request, struct bytes snapshot);
+/* The same of an instance that waits in the journal, by its record. */
+void request_see_waiting(struct host *h, struct request *request, struct bytes record);
 /* The status of an instance has changed in this step: wakes who waits for it. */
 void requests_notify(struct host *h, uint32_t index, struct bytes key);
 
 /* ---- history.c: HISTORY and CHILDREN, of an instance in memory or read from the archive ---- */
 void history_see_hot(struct host *h, struct request *request, uint32_t index,
                      const struct instance_view *view);
+void history_see_waiting(struct host *h, struct request *request, const struct instance_view *view);
 void history_see_archived(struct host *h, struct request *request, struct bytes snapshot);
 void children_see_hot(struct host *h, struct request *request, uint32_t index,
                       const struct instance_view *view);

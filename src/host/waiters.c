@@ -100,6 +100,8 @@ static void settle(struct waiters *w, struct waited_key *k)
         k->node.key = container_of(list_first(&k->requests), struct request, node)->key;
 }
 
+bool waiters_has(const struct waiters *w, struct bytes key) { return find(w, key) != NULL; }
+
 void waiters_take(struct waiters *w, struct bytes key, bool is_finished, struct list *to)
 {
     if (w->n == 0) return;

@@ -28,6 +28,8 @@ void waiters_init(struct waiters *w, struct mem *mem, const uint64_t seed[2]);
 void waiters_release(struct waiters *w);
 /* E_NOMEM, E_LIMIT. */
 enum status waiters_add(struct waiters *w, struct request *request);
+/* Whether anybody waits for the instance. */
+bool waiters_has(const struct waiters *w, struct bytes key);
 /* Moves those of the instance that waited for no more than this to the end of `to`. */
 void waiters_take(struct waiters *w, struct bytes key, bool is_finished, struct list *to);
 /* Takes out one request of that key. False: it does not wait here; it is compared, never read. */

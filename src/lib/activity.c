@@ -8,8 +8,6 @@
 
 #include "wire/pb.h"
 
-#include <stdio.h>
-
 struct activity_run {
     struct norn_context context; /* first */
     struct link_work *work;
@@ -45,14 +43,19 @@ static uint32_t read_tag(struct bytes tags, const char *name, uint32_t otherwise
  * for two calls. */
 static const char *make_key(struct norn_context *ctx, const struct link_work *work)
 {
-    char execution[EXECUTION_TEXT_SIZE];
-    size_t size = EXECUTION_TEXT_SIZE + 16;
-    char *key = norn_alloc(ctx, size);
+    char digits[10];
+    size_t n = sizeof digits;
+    uint32_t number = read_tag(work->tags, "norn.call", (uint32_t)work->task_id);
+    char *key = norn_alloc(ctx, EXECUTION_TEXT_SIZE + 1 + sizeof digits + 1);
 
     if (key == NULL) return NULL;
-    execution_id_text(work->execution_id, execution);
-    (void)snprintf(key, size, "%.*s:%u", EXECUTION_TEXT_SIZE, execution,
-                   read_tag(work->tags, "norn.call", (uint32_t)work->task_id));
+    execution_id_text(work->execution_id, key);
+    key[EXECUTION_TEXT_SIZE] = ':';
+    do {
+        digits[--n] = (char)('0' + number % 10);
+        number /= 10;
+    } while (number > 0);
+    memcpy(key + EXECUTION_TEXT_SIZE + 1, digits + n, sizeof digits - n);
     return key;
 }
 

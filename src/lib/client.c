@@ -38,8 +38,9 @@ const char *norn_client_error(norn_client *client)
 
 /* ---- engine ---- */
 
-static void read_engine_options(const struct norn_engine_options *given,
-                                struct engine_options *options)
+/* Of what the user gave, the options of the engine; policies are copied into e. */
+static enum status read_engine_options(const struct norn_engine_options *given,
+                                       struct norn_engine *e, struct engine_options *options)
 {
     struct norn_engine_options own = NORN_ENGINE_OPTIONS;
 
@@ -48,6 +49,33 @@ static void read_engine_options(const struct norn_engine_options *given,
     options->directory = own.directory;
     if (own.memory_max > 0) options->host.hot_bytes_max = own.memory_max;
     if (own.partitions > 0) options->host.partitions_n = own.partitions;
+    if (own.policies_n == 0) return OK;
+    if (own.policies == NULL) return E_INVALID;
+    options->host.policy = policies_find;
+    options->host.policy_user = &e->policies;
+    return policies_init(&e->policies, &e->mem, own.policies, own.policies_n);
+}
+
+static void engine_free(struct norn_engine *e)
+{
+    policies_release(&e->policies, &e->mem);
+    memory_free(e, sizeof *e, offsetof(struct norn_engine, mem));
+}
+
+/* The sentence is in last_text when it is not OK. */
+static enum status open_engine(struct norn_engine *e, struct engine_options *options)
+{
+    enum status status = engine_bell_init(&e->bell);
+
+    if (status != OK) {
+        (void)client_answer(NULL, status, NULL);
+        return status;
+    }
+    options->host.told = engine_bell_ring;
+    options->host.told_user = &e->bell;
+    status = engine_open(options, last_text, &e->engine);
+    if (status != OK) engine_bell_release(&e->bell);
+    return status;
 }
 
 norn_status norn_engine_open(const struct norn_engine_options *options, norn_engine **engine,
@@ -60,21 +88,17 @@ norn_status norn_engine_open(const struct norn_engine_options *options, norn_eng
     if (options == NULL || engine == NULL || options->directory == NULL) return NORN_E_INVALID;
     struct norn_engine *e = memory_new(sizeof *e, offsetof(struct norn_engine, mem));
     if (e == NULL) return client_answer(NULL, E_NOMEM, NULL);
-    read_engine_options(options, &own);
-    enum status status = engine_bell_init(&e->bell);
+    enum status status = read_engine_options(options, e, &own);
     if (status != OK) {
-        memory_free(e, sizeof *e, offsetof(struct norn_engine, mem));
-        return client_answer(NULL, status, NULL);
+        (void)client_answer(NULL, status, "the policies are not valid");
+    } else {
+        status = open_engine(e, &own);
     }
-    own.host.told = engine_bell_ring;
-    own.host.told_user = &e->bell;
-    status = engine_open(&own, last_text, &e->engine);
     if (status == OK) {
         *engine = e;
         return NORN_OK;
     }
-    engine_bell_release(&e->bell);
-    memory_free(e, sizeof *e, offsetof(struct norn_engine, mem));
+    engine_free(e);
     return status_for_user(status);
 }
 
@@ -84,7 +108,7 @@ void norn_engine_close(norn_engine *engine)
     engine_close(engine->engine);
     engine_bell_ring(&engine->bell); /* who still waits learns that it is closed */
     engine_bell_release(&engine->bell);
-    memory_free(engine, sizeof *engine, offsetof(struct norn_engine, mem));
+    engine_free(engine);
 }
 
 /* ---- client ---- */
@@ -186,8 +210,7 @@ static enum status keep_view(void *user, const struct instance_view *view)
     return *info != NULL ? OK : E_NOMEM;
 }
 
-static norn_status get(norn_client *client, const char *id, int64_t wait_ms,
-                       struct norn_info **info)
+norn_status norn_get(norn_client *client, const char *id, int64_t wait_ms, struct norn_info **info)
 {
     char why[LINK_WHY_SIZE];
     struct norn_info *made = NULL;
@@ -197,18 +220,6 @@ static norn_status get(norn_client *client, const char *id, int64_t wait_ms,
                                   info != NULL ? keep_view : NULL, &made, why);
     if (status == OK && info != NULL) *info = made;
     return client_answer(client, status, why);
-}
-
-norn_status norn_get(norn_client *client, const char *id, struct norn_info **info)
-{
-    return get(client, id, 0, info);
-}
-
-/* Without time it is a look: ended or not. */
-norn_status norn_wait(norn_client *client, const char *id, int64_t timeout_ms,
-                      struct norn_info **info)
-{
-    return get(client, id, timeout_ms == 0 ? 1 : timeout_ms, info);
 }
 
 norn_status norn_raise(norn_client *client, const char *id, const char *event,

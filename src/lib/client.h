@@ -6,6 +6,7 @@
 #define LIB_CLIENT_H
 
 #include "lib/link.h"
+#include "lib/policies.h"
 
 #include <norn.h>
 
@@ -13,6 +14,7 @@ struct norn_engine {
     struct mem mem; /* its own */
     struct engine *engine;
     struct engine_bell bell;
+    struct policies policies;
 };
 
 struct norn_client {

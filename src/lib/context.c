@@ -36,7 +36,7 @@ void lines_write(const struct journal_lines *lines, const char *format, ...)
 /* The line is in the context's memory and not on the stack, which is small. */
 void norn_log(norn_context *ctx, const char *format, ...)
 {
-    if (norn_is_replaying(ctx)) return;
+    if (norn_here(ctx)->is_replaying) return;
     char *line = arena_alloc(ctx->arena, LINE_SIZE);
     if (line == NULL) return; /* a line less, and nothing else changes */
     va_list arguments;
@@ -86,21 +86,12 @@ norn_status norn_fail(norn_context *ctx, const char *type, const char *message, 
     return NORN_E_FAILED;
 }
 
-struct norn_failure norn_error(norn_context *ctx)
-{
-    struct norn_failure error = ctx->error;
-
-    if (error.type == NULL) error.type = "";
-    if (error.message == NULL) error.message = "";
-    return error;
-}
-
 struct norn_failure context_failure(const struct norn_context *ctx, norn_status status)
 {
     if (status == NORN_E_FAILED && ctx->error.type != NULL) return ctx->error;
     return (struct norn_failure){
-        .type = norn_status_name(status),
-        .message = norn_status_text(status),
+        .type = user_status_name(status),
+        .message = user_status_sentence(status),
     };
 }
 

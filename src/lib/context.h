@@ -51,6 +51,12 @@ static inline struct norn_bytes bytes_for_user(struct maybe value)
 }
 
 norn_status status_for_user(enum status status);
+/* "NORN_E_BUSY"; and what it means. Static. */
+const char *user_status_name(norn_status status);
+const char *user_status_sentence(norn_status status);
+
+/* entity.c: the state that the present operation sees. */
+struct norn_bytes entity_state(const struct norn_context *ctx);
 
 /* What a function that answered `status` failed with: norn_fail() or the failure that it passes on,
  * else the status itself. */

@@ -30,9 +30,9 @@ static struct entity_batch *batch_of(norn_context *ctx)
 
 /* ---- what an operation may do ---- */
 
-struct norn_bytes norn_state(norn_context *ctx)
+struct norn_bytes entity_state(const struct norn_context *ctx)
 {
-    return ctx->kind == CONTEXT_ENTITY ? bytes_for_user(batch_of(ctx)->state) : NORN_NONE;
+    return bytes_for_user(container_of(ctx, const struct entity_batch, context)->state);
 }
 
 norn_status norn_set_state(norn_context *ctx, struct norn_bytes state)

@@ -167,32 +167,10 @@ static norn_status read_locks(struct orchestration *o, const char *const *entiti
     return status;
 }
 
-norn_status norn_lock(norn_context *ctx, const char *const *entities)
+static norn_status unlock(struct orchestration *o)
 {
-    norn_status status = orchestration_check(ctx);
+    norn_status status = NORN_OK;
 
-    if (status != NORN_OK) return status;
-    struct orchestration *o = orchestration_of(ctx);
-    if (entities == NULL) return NORN_E_INVALID;
-    if (o->has_section) return NORN_E_PRECONDITION;
-    status = read_locks(o, entities);
-    if (status != NORN_OK) return status;
-    struct norn_task *task = task_new(o, TASK_LOCK);
-    if (task == NULL) return NORN_E_NOMEM;
-    struct message message = {.kind = EVENT_ENTITY_LOCK_REQUESTED, .lock_set = o->locked};
-    status = send_message(o, &message, task);
-    if (status != NORN_OK) return status;
-    request_id_write(o, task->id, o->section);
-    o->has_section = true;
-    return norn_await(ctx, task, NULL);
-}
-
-norn_status norn_unlock(norn_context *ctx)
-{
-    norn_status status = orchestration_check(ctx);
-
-    if (status != NORN_OK) return status;
-    struct orchestration *o = orchestration_of(ctx);
     if (!o->has_section) return NORN_E_PRECONDITION;
     struct reader r = reader_make(o->locked);
     struct bytes one;
@@ -206,4 +184,24 @@ norn_status norn_unlock(norn_context *ctx)
     }
     o->has_section = false;
     return status;
+}
+
+norn_status norn_lock(norn_context *ctx, const char *const *entities)
+{
+    norn_status status = orchestration_check(ctx);
+
+    if (status != NORN_OK) return status;
+    struct orchestration *o = orchestration_of(ctx);
+    if (entities == NULL) return unlock(o);
+    if (o->has_section) return NORN_E_PRECONDITION;
+    status = read_locks(o, entities);
+    if (status != NORN_OK) return status;
+    struct norn_task *task = task_new(o, TASK_LOCK);
+    if (task == NULL) return NORN_E_NOMEM;
+    struct message message = {.kind = EVENT_ENTITY_LOCK_REQUESTED, .lock_set = o->locked};
+    status = send_message(o, &message, task);
+    if (status != NORN_OK) return status;
+    request_id_write(o, task->id, o->section);
+    o->has_section = true;
+    return norn_await(ctx, task, NULL);
 }

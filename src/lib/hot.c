@@ -42,11 +42,10 @@ void hot_release(struct hot *hot)
 static bool is_resumption(const struct link_work *work)
 {
     struct reader r = reader_make(work->fresh);
-    struct event_head head;
     struct bytes event;
 
     while (strings_next(&r, &event)) {
-        if (event_peek(event, &head) == OK && head.kind == EVENT_EXECUTION_RESUMED) return true;
+        if (event_kind_of(event) == EVENT_EXECUTION_RESUMED) return true;
     }
     return false;
 }

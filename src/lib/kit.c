@@ -174,7 +174,7 @@ static norn_status finish(struct norn_test *t, norn_status status, const struct 
     norn_info_free(t->info);
     t->info = NULL;
     if (t->id[0] == '\0') return NORN_OK;
-    status = norn_get(&t->client, t->id, &t->info);
+    status = norn_get(&t->client, t->id, 0, &t->info);
     if (status == NORN_OK) *info = t->info;
     return status;
 }

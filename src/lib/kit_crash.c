@@ -123,8 +123,8 @@ static bool stories_are_equal(struct norn_test *t, const char *when, struct stor
     if (!texts_are_equal(t, when, &expected->ends, &got->ends)) return false;
     if (!texts_are_equal(t, when, &expected->calls, &got->calls)) return false;
     if (expected->status == got->status) return true;
-    kit_say(t, "%s: the scenario answers %s instead of %s", when, norn_status_name(got->status),
-            norn_status_name(expected->status));
+    kit_say(t, "%s: the scenario answers %s instead of %s", when, user_status_name(got->status),
+            user_status_name(expected->status));
     return false;
 }
 

@@ -130,6 +130,18 @@ static enum status raise_event(struct link *link, struct bytes id, struct bytes 
     return ask(test_of(link), &in, why);
 }
 
+static enum status steps(struct link *link, struct bytes id, link_step_fn *fn, void *user,
+                         char *why)
+{
+    struct norn_test *t = test_of(link);
+    struct instance_view view;
+    struct kit_key key;
+
+    (void)why;
+    if (!kit_key_make(id, &key) || !core_view(t->core, key_view(&key), &view)) return E_NOT_FOUND;
+    return core_tasks(t->core, key_view(&key), fn, user);
+}
+
 static enum status note_task(void *user, const struct task_view *view)
 {
     struct buffer *ids = user;
@@ -294,6 +306,7 @@ const struct link_ops kit_link_ops = {
     .raise = raise_event,
     .control = control,
     .history = history,
+    .steps = steps,
     .list = list_page,
     .attach = attach,
     .credit = credit,

@@ -102,6 +102,13 @@ enum status link_history(struct link *link, struct bytes id, link_events_fn *fn,
     return link->ops->history(link, id, fn, user, why);
 }
 
+enum status link_steps(struct link *link, struct bytes id, link_step_fn *fn, void *user, char *why)
+{
+    why[0] = '\0';
+    if (!is_text(id)) return E_INVALID;
+    return link->ops->steps(link, id, fn, user, why);
+}
+
 enum status link_list(struct link *link, const struct request_query *query, struct buffer *cursor,
                       link_view_fn *fn, void *user, char *why)
 {

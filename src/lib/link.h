@@ -144,6 +144,7 @@ enum link_verb {
 /* Called while the asker waits, perhaps on another thread; everything borrowed during the call.
  * view->key: only what key_id() makes of it is meant. Anything but OK stops, and is answered. */
 typedef enum status link_view_fn(void *user, const struct instance_view *view);
+typedef enum status link_step_fn(void *user, const struct task_view *step);
 /* Strings of events, in order, in as many calls as it takes. */
 typedef enum status link_events_fn(void *user, struct bytes events);
 
@@ -166,6 +167,8 @@ struct link_ops {
                            struct maybe data, char *why);
     enum status (*history)(struct link *link, struct bytes id, link_events_fn *fn, void *user,
                            char *why);
+    enum status (*steps)(struct link *link, struct bytes id, link_step_fn *fn, void *user,
+                         char *why);
     enum status (*list)(struct link *link, const struct request_query *query, struct buffer *cursor,
                         link_view_fn *fn, void *user, char *why);
 
@@ -215,6 +218,8 @@ enum status link_control(struct link *link, struct bytes id, enum link_verb verb
                          char *why);
 enum status link_history(struct link *link, struct bytes id, link_events_fn *fn, void *user,
                          char *why);
+/* Its open steps. E_NOT_FOUND, E_UNSUPPORTED. */
+enum status link_steps(struct link *link, struct bytes id, link_step_fn *fn, void *user, char *why);
 /* One page, oldest first. query: hub and after are the link's; limit is that of the page. cursor:
  * empty for the first page; then where the next one begins, empty again when there is none. */
 enum status link_list(struct link *link, const struct request_query *query, struct buffer *cursor,

@@ -354,6 +354,40 @@ static enum status list_page(struct link *link, const struct request_query *quer
     return status;
 }
 
+/* ---- steps ---- */
+
+struct step_look {
+    struct asking asking; /* first */
+    link_step_fn *fn;
+    void *user;
+    enum status status;
+};
+
+static void read_steps(struct request *request)
+{
+    struct step_look *look = container_of(request, struct step_look, asking.request);
+
+    look->status = request->status;
+    if (look->status == OK && request->why == NULL) look->status = E_NOT_FOUND;
+    for (size_t n = 0; look->status == OK && n < request->why->tasks_n; n++) {
+        look->status = look->fn(look->user, &request->why->tasks[n].task);
+    }
+}
+
+static enum status steps(struct link *link, struct bytes id, link_step_fn *fn, void *user,
+                         char *why)
+{
+    struct engine_link *l = engine_link_of(link);
+    struct link_key key;
+    struct step_look look = {.asking = {.read = read_steps}, .fn = fn, .user = user};
+
+    if (!engine_key_make(l, id, &key)) return E_NOT_FOUND;
+    look.asking.request.kind = REQUEST_WHY;
+    look.asking.request.key = engine_key_view(&key);
+    enum status status = ask(l, &look.asking, why);
+    return status == OK ? look.status : status;
+}
+
 /* ---- the link ---- */
 
 static void close_link(struct link *link)
@@ -372,6 +406,7 @@ static const struct link_ops engine_ops = {
     .raise = raise_event,
     .control = control,
     .history = history,
+    .steps = steps,
     .list = list_page,
     .attach = engine_port_attach,
     .credit = engine_port_credit,

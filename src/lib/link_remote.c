@@ -403,6 +403,7 @@ static const struct link_ops remote_ops = {
     .raise = remote_raise,
     .control = remote_control,
     .history = remote_history,
+    .steps = remote_steps,
     .list = remote_list,
     .attach = remote_attach,
     .credit = remote_credit,

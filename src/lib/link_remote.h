@@ -188,6 +188,8 @@ enum status remote_control(struct link *link, struct bytes id, enum link_verb ve
                            struct maybe data, char *why);
 enum status remote_history(struct link *link, struct bytes id, link_events_fn *fn, void *user,
                            char *why);
+enum status remote_steps(struct link *link, struct bytes id, link_step_fn *fn, void *user,
+                         char *why);
 enum status remote_list(struct link *link, const struct request_query *query, struct buffer *cursor,
                         link_view_fn *fn, void *user, char *why);
 

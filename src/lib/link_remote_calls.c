@@ -384,6 +384,14 @@ static enum status give_page(struct remote_call *call, const struct request_quer
     return cursor->failed ? E_NOMEM : OK;
 }
 
+/* The protocol has no such question. */
+enum status remote_steps(struct link *link, struct bytes id, link_step_fn *fn, void *user,
+                         char *why)
+{
+    (void)link, (void)id, (void)fn, (void)user, (void)why;
+    return E_UNSUPPORTED;
+}
+
 enum status remote_list(struct link *link, const struct request_query *query, struct buffer *cursor,
                         link_view_fn *fn, void *user, char *why)
 {

@@ -171,7 +171,7 @@ static struct pb_field body_field(struct bytes body, uint32_t number)
     struct pb_field f;
     struct pb_field found = {0};
 
-    while (pb_next(&r, &f)) {
+    while (pb_next_inline(&r, &f)) {
         if (f.number == number) found = f;
     }
     return found;
@@ -227,11 +227,9 @@ static void apply_entity(struct orchestration *o, const struct event_head *head)
     }
 }
 
-static void apply_clock(struct orchestration *o, struct bytes event)
+static void apply_clock(struct orchestration *o, struct event_head *head)
 {
-    struct event_head head;
-
-    if (event_head_decode(event, &head) == OK) o->now_ns = head.time_ns;
+    if (event_stamp_decode(head) == OK) o->now_ns = head->time_ns;
 }
 
 static void apply(struct orchestration *o, struct bytes event)
@@ -240,7 +238,7 @@ static void apply(struct orchestration *o, struct bytes event)
 
     if (event_peek(event, &head) != OK) return;
     switch (head.kind) {
-    case EVENT_ORCHESTRATOR_STARTED: apply_clock(o, event); break;
+    case EVENT_ORCHESTRATOR_STARTED: apply_clock(o, &head); break;
     case EVENT_EXECUTION_STARTED: apply_started(o, event); break;
     case EVENT_TASK_SCHEDULED:
     case EVENT_CHILD_CREATED:

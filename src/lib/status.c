@@ -25,7 +25,7 @@
     X(NORN_E_FAILED, "an activity, child or entity failed")                                        \
     X(NORN_E_CANCELLED, "the task was cancelled")
 
-const char *norn_status_name(norn_status status)
+const char *user_status_name(norn_status status)
 {
     switch (status) {
 #define X(name, text)                                                                              \
@@ -36,7 +36,7 @@ const char *norn_status_name(norn_status status)
     return "NORN_E_UNKNOWN";
 }
 
-const char *norn_status_text(norn_status status)
+const char *user_status_sentence(norn_status status)
 {
     switch (status) {
 #define X(name, text)                                                                              \
@@ -47,7 +47,16 @@ const char *norn_status_text(norn_status status)
     return "this is no status of this version";
 }
 
-const char *norn_version(void) { return NORN_VERSION; }
+const char *norn_status_text(norn_status status)
+{
+    switch (status) {
+#define X(name, text)                                                                              \
+    case name: return #name ": " text;
+        NORN_STATUSES(X)
+#undef X
+    }
+    return "NORN_E_UNKNOWN: this is no status of this version";
+}
 
 norn_status status_for_user(enum status status)
 {

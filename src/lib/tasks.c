@@ -171,11 +171,6 @@ int64_t norn_now(norn_context *ctx)
     return orchestration_of(ctx)->now_ns / NS_PER_MS;
 }
 
-bool norn_is_replaying(norn_context *ctx)
-{
-    return ctx->kind == CONTEXT_ORCHESTRATOR && orchestration_of(ctx)->is_replaying;
-}
-
 /* Activities and entities may take chance from anywhere; theirs is as good. */
 uint64_t norn_random(norn_context *ctx)
 {
@@ -199,8 +194,16 @@ void norn_uuid(norn_context *ctx, char uuid[NORN_UUID_SIZE])
 
 const struct norn_here *norn_here(norn_context *ctx)
 {
+    struct norn_here *here = &ctx->here;
+
+    here->failure = ctx->error;
+    if (here->failure.type == NULL) here->failure.type = "";
+    if (here->failure.message == NULL) here->failure.message = "";
     if (ctx->kind == CONTEXT_ORCHESTRATOR) {
-        ctx->here.stack_used_max = coroutine_stack_used_max(orchestration_of(ctx)->env->stack);
+        const struct orchestration *o = orchestration_of(ctx);
+        here->stack_used_max = coroutine_stack_used_max(o->env->stack);
+        here->is_replaying = o->is_replaying;
     }
-    return &ctx->here;
+    if (ctx->kind == CONTEXT_ENTITY) here->state = entity_state(ctx);
+    return here;
 }

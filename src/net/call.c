@@ -11,8 +11,8 @@
 #define KEPT_SIZE_MAX 1024          /* of each buffer of a call that is over, or waits */
 #define QUEUE_MOVE_SIZE (64 * 1024) /* so much that was sent is kept before the rest is moved up */
 
-/* A call takes several pieces of memory, and hundreds of them come at once: those that are over keep
- * theirs for the next. */
+/* A call takes several pieces of memory, and hundreds of them come at once: those that are over
+ * keep theirs for the next. */
 static struct grpc_call *call_take(struct h2 *h2)
 {
     struct list *node = pool_take_kept(h2->pool);

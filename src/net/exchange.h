@@ -18,7 +18,7 @@
 #define ANSWER_FIELDS_N_MAX 32
 
 /* What http.c has checked before: the exchange is open, its answer has or has not begun, the peer
- * is there (send, is_full). answer() and finish() end the exchange: the object may be gone after. */
+ * is there (send, is_full). answer() and finish() end the exchange: the object may be gone then. */
 struct exchange_ops {
     struct bytes (*header)(const struct http_exchange *exchange, const char *name);
     void (*answer)(struct http_exchange *exchange, unsigned status, const char *type,

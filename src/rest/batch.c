@@ -15,6 +15,7 @@
 #define LINES_N_MAX 10000u
 #define WINDOW_N 1000u
 #define SEND_SIZE 16384u
+#define RETRY_NS ((int64_t)10 * 1000 * 1000)
 
 struct batch_line {
     struct errand *errand;
@@ -181,28 +182,35 @@ static void batch_end(struct batch *b)
     ask_finish(ask, is_whole);
 }
 
-/* Begins what there is room for, sends what is done, ends when that was all. */
-static void batch_fill(struct batch *b)
+/* Begins lines while there is room for their answers. */
+static void batch_begin(struct batch *b)
 {
     struct bytes line;
-    struct bytes before;
 
-    if (b->is_filling) return;
-    b->is_filling = true;
-    b->is_stuck = false;
     while (!b->is_stuck && b->begun_n - b->sent_n < WINDOW_N) {
-        before = b->rest;
+        struct bytes before = b->rest;
         if (!next_line(&b->rest, &line)) break;
         b->is_stuck = !line_begin(b, line);
         if (b->is_stuck) b->rest = before;
     }
-    batch_send(b);
+}
+
+/* Begins what there is room for, sends what is done, ends when that was all. */
+static void batch_fill(struct batch *b)
+{
+    if (b->is_filling) return;
+    b->is_filling = true;
+    b->is_stuck = false;
+    do {
+        batch_begin(b);
+        batch_send(b);
+    } while (!b->is_stuck && b->rest.len > 0 && b->begun_n - b->sent_n < WINDOW_N);
     b->is_filling = false;
     if (is_over(b)) {
         batch_end(b);
     } else if (b->is_stuck && b->begun_n == b->sent_n) {
         /* Nothing of ours comes back to go on with: by time. */
-        ask_set_time(b->ask, rest_now(b->ask) + 10 * 1000 * 1000);
+        ask_set_time(b->ask, rest_now(b->ask) + RETRY_NS);
     }
 }
 

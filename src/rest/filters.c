@@ -104,6 +104,10 @@ bool filters_read(struct errand *errand, const struct maybe values[FILTERS_N],
         !read_statuses(errand, values[FILTER_status].value, &query->status_mask)) {
         return false;
     }
+    if (values[FILTER_tag].has && values[FILTER_tag].value.len > 0 &&
+        memchr(values[FILTER_tag].value.ptr, '=', values[FILTER_tag].value.len) == NULL) {
+        return refuse(errand, FILTER_tag, "must be a whole tag: key=value");
+    }
     return read_bounds(errand, values, by_completion ? FILTER_completedFrom : FILTER_from,
                        by_completion ? FILTER_completedTo : FILTER_to, query) &&
            copy_text(errand, maybe_some(ask->hub), &query->hub) &&

@@ -23,6 +23,8 @@ struct front_options {
     const char *directory;            /* of the data */
     size_t errands_n_max;             /* requests to the engine under way; 503 beyond */
     size_t message_size_max;          /* of a body */
+    void (*wake)(void *user);         /* from any thread: bell() is called soon */
+    void *wake_user;
     bool is_insecure;                 /* other machines reach this server: any Host is right */
 };
 
@@ -36,6 +38,8 @@ struct front_stats {
 struct front_ops {
     /* E_NOMEM, E_IO ... (then *out is untouched); what went wrong was logged. */
     enum status (*make)(const struct front_options *options, int64_t now_ns, void **out);
+    /* Before the network goes: ends threads of its own, which do not call wake() any more. */
+    void (*close)(void *front);
     /* As service_free(): the engine is closed, and no exchange is open any more. */
     void (*free)(void *front);
     const struct http_service *(*http)(const void *front);

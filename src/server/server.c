@@ -46,6 +46,7 @@ struct server {
     void *front;              /* of options->front; NULL = there is none */
     struct http_service http; /* sets the front's clock, then calls it */
     struct loop *loop;
+    _Atomic(struct loop *) loop_to_wake; /* the same, for other threads; NULL before it is there */
     enum phase phase;
     bool are_connections_gone;
     struct loop_timer *tick;
@@ -428,6 +429,15 @@ static void pages_metrics(void *user, struct metrics *out)
 
 /* ---- the beginning ---- */
 
+/* From any thread. */
+static void wake_front(void *user)
+{
+    struct server *s = user;
+    struct loop *loop = atomic_load(&s->loop_to_wake);
+
+    if (loop != NULL) loop_ring(loop);
+}
+
 static enum status make_front(struct server *s)
 {
     struct front_options options = {
@@ -441,6 +451,8 @@ static enum status make_front(struct server *s)
         .errands_n_max = s->options->service.errands_n_max,
         .message_size_max = s->options->limits.message_size_max,
         .is_insecure = s->options->is_insecure,
+        .wake = wake_front,
+        .wake_user = s,
     };
 
     s->http = (struct http_service){
@@ -515,6 +527,9 @@ static enum status make_loop(struct server *s)
     if (status == OK) status = loop_timer_new(s->loop, on_tick, s, &s->tick);
     if (status == OK) status = loop_timer_new(s->loop, on_drain_time, s, &s->drain);
     if (status == OK) status = loop_timer_new(s->loop, on_watchdog, s, &s->watchdog);
+    /* What was said before there was somebody to hear it. */
+    if (status == OK) atomic_store(&s->loop_to_wake, s->loop);
+    if (status == OK) loop_ring(s->loop);
     return status;
 }
 
@@ -559,6 +574,7 @@ static int listen_all(struct server *s)
 /* Also of what is only half made. The engine is closed. */
 static void release(struct server *s)
 {
+    if (s->front != NULL) s->options->front->close(s->front);
     if (s->vitals != NULL) vitals_free(s->vitals);
     loop_timer_free(s->tick);
     loop_timer_free(s->drain);

@@ -69,6 +69,32 @@ void journal_usage(struct journal *j, uint64_t *bytes, bool *has_spare)
     j->ops->usage(j, bytes, has_spare);
 }
 
+uint64_t journal_space(struct journal *j) { return j->ops->space(j); }
+
+enum status journal_open_reader(struct journal *j, struct mem *mem, struct journal_reader **out)
+{
+    assert(mem != NULL);
+    return j->ops->open_reader(j, mem, out);
+}
+
+enum status journal_reader_read(struct journal_reader *r, uint64_t lsn, struct buffer *out)
+{
+    assert(lsn > 0);
+    size_t before = out->len;
+    enum status status = r->ops->read(r, lsn, out);
+    if (status == OK && out->failed) status = E_NOMEM;
+    if (status != OK) {
+        out->len = before;
+        out->failed = false;
+    }
+    return status;
+}
+
+void journal_reader_close(struct journal_reader *r)
+{
+    if (r != NULL) r->ops->close(r);
+}
+
 void journal_close(struct journal *j)
 {
     assert(j->ops != NULL);

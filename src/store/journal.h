@@ -18,6 +18,19 @@ struct io;
 struct mem;
 struct journal;
 
+/* Reads single frames beside the thread that appends. It belongs to one thread; several may be open.
+ * Closed before its journal. */
+struct journal_reader;
+struct journal_reader_ops {
+    /* The payload, appended. The frame must be durable, and not be trimmed meanwhile: E_NOT_FOUND
+     * when it is not there, E_CORRUPT, E_IO, E_NOMEM. */
+    enum status (*read)(struct journal_reader *r, uint64_t lsn, struct buffer *out);
+    void (*close)(struct journal_reader *r);
+};
+struct journal_reader {
+    const struct journal_reader_ops *ops;
+};
+
 struct journal_frame {
     uint64_t lsn;
     uint32_t epoch;  /* of the owner that wrote it; never decreases */
@@ -62,6 +75,10 @@ struct journal_ops {
     /* Bytes on disk; and whether the segment that comes next is already allocated (false = the disk
      * is nearly full: stop taking work that grows). */
     void (*usage)(struct journal *j, uint64_t *bytes, bool *has_spare);
+    /* Bytes still free on its disk; UINT64_MAX when that is not known. */
+    uint64_t (*space)(struct journal *j);
+    /* For another thread; see struct journal_reader. mem: of that thread. E_NOMEM. */
+    enum status (*open_reader)(struct journal *j, struct mem *mem, struct journal_reader **out);
     void (*close)(struct journal *j);
 };
 
@@ -80,7 +97,11 @@ enum status journal_replay(struct journal *j, uint64_t after_lsn, journal_replay
 enum status journal_append(struct journal *j, const struct journal_frame *frame);
 enum status journal_trim(struct journal *j, uint64_t upto_lsn);
 void journal_usage(struct journal *j, uint64_t *bytes, bool *has_spare);
+uint64_t journal_space(struct journal *j);
+enum status journal_open_reader(struct journal *j, struct mem *mem, struct journal_reader **out);
 void journal_close(struct journal *j);
+enum status journal_reader_read(struct journal_reader *r, uint64_t lsn, struct buffer *out);
+void journal_reader_close(struct journal_reader *r);
 
 struct journal_file_options {
     const char *directory; /* below the io's root, e.g. "journal"; made when absent */
@@ -90,6 +111,10 @@ struct journal_file_options {
 /* io outlives the journal. */
 enum status journal_file_open(struct io *io, const struct journal_file_options *options,
                               struct journal **out);
+
+/* The reader of such a journal (journal_reader.c). E_NOMEM. */
+enum status journal_file_reader(struct io *io, const char *directory, struct mem *mem,
+                                struct journal_reader **out);
 
 /* In memory, the reference of the conformance suite (store_mem.c). The frames outlive close() in
  * `struct store_mem`, as those of a file outlive the process. */

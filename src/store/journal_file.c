@@ -279,6 +279,19 @@ static void file_usage(struct journal *j, uint64_t *bytes, bool *has_spare)
     *has_spare = f->spare.file != NULL;
 }
 
+static uint64_t file_space(struct journal *j)
+{
+    const struct journal_file *f = file_of(j);
+    uint64_t free_bytes = 0;
+    return f->io->ops->space(f->io, &free_bytes) == OK ? free_bytes : UINT64_MAX;
+}
+
+static enum status file_open_reader(struct journal *j, struct mem *mem, struct journal_reader **out)
+{
+    const struct journal_file *f = file_of(j);
+    return journal_file_reader(f->io, f->directory, mem, out);
+}
+
 static void file_close(struct journal *j)
 {
     struct journal_file *f = file_of(j);
@@ -295,6 +308,8 @@ static const struct journal_ops file_ops = {
     .append = file_append,
     .trim = file_trim,
     .usage = file_usage,
+    .space = file_space,
+    .open_reader = file_open_reader,
     .close = file_close,
 };
 

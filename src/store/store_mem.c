@@ -112,6 +112,20 @@ void store_mem_free(struct store_mem *store)
     mem_give(store->mem, store, sizeof *store);
 }
 
+static void lock(struct store_mem *store)
+{
+    int error = pthread_mutex_lock(&store->lock);
+    assert(error == 0);
+    check(store);
+}
+
+static void unlock(struct store_mem *store)
+{
+    check(store);
+    int error = pthread_mutex_unlock(&store->lock);
+    assert(error == 0);
+}
+
 /* ---- journal ---- */
 
 struct journal_mem {
@@ -185,7 +199,9 @@ static enum status mem_append(struct journal *j, const struct journal_frame *fra
     copy->frame.payload.ptr = (uint8_t *)(copy + 1);
     if (frame->payload.len > 0) memcpy(copy + 1, frame->payload.ptr, frame->payload.len);
     list_node_init(&copy->node);
+    lock(store); /* readers look at the list from another thread */
     list_push_back(&store->frames, &copy->node);
+    unlock(store);
     store->frame_bytes += size;
     return OK;
 }
@@ -199,7 +215,9 @@ static enum status mem_trim(struct journal *j, uint64_t upto_lsn)
         if (node == NULL || node == list_last(&store->frames)) return OK;
         struct mem_frame *frame = container_of(node, struct mem_frame, node);
         if (frame->frame.lsn > upto_lsn) return OK;
+        lock(store);
         frame_free(store, frame);
+        unlock(store);
     }
 }
 
@@ -216,12 +234,73 @@ static void mem_close(struct journal *j)
     mem_give(m->store->mem, m, sizeof *m);
 }
 
+struct reader_mem {
+    struct journal_reader reader;
+    struct store_mem *store;
+    struct mem *mem;
+};
+
+static const struct journal_reader_ops reader_mem_ops;
+
+static struct reader_mem *reader_of(struct journal_reader *r)
+{
+    assert(r->ops == &reader_mem_ops);
+    return container_of(r, struct reader_mem, reader);
+}
+
+/* What waits is old: it is found from the oldest on. */
+static enum status mem_read(struct journal_reader *r, uint64_t lsn, struct buffer *out)
+{
+    struct store_mem *store = reader_of(r)->store;
+    enum status status = E_NOT_FOUND;
+    lock(store);
+    struct list *node = list_first(&store->frames);
+    for (; node != NULL && status == E_NOT_FOUND; node = list_next(&store->frames, node)) {
+        const struct journal_frame *frame = &container_of(node, struct mem_frame, node)->frame;
+        if (frame->lsn != lsn) continue;
+        buffer_append_bytes(out, frame->payload);
+        status = OK;
+    }
+    unlock(store);
+    return status;
+}
+
+static void mem_reader_close(struct journal_reader *r)
+{
+    struct reader_mem *m = reader_of(r);
+    mem_give(m->mem, m, sizeof *m);
+}
+
+static const struct journal_reader_ops reader_mem_ops = {
+    .read = mem_read,
+    .close = mem_reader_close,
+};
+
+static uint64_t mem_space(struct journal *j)
+{
+    (void)j;
+    return UINT64_MAX;
+}
+
+static enum status mem_open_reader(struct journal *j, struct mem *mem, struct journal_reader **out)
+{
+    struct reader_mem *m = mem_take_zero(mem, sizeof *m);
+    if (m == NULL) return E_NOMEM;
+    m->reader.ops = &reader_mem_ops;
+    m->store = store_of_journal(j);
+    m->mem = mem;
+    *out = &m->reader;
+    return OK;
+}
+
 static const struct journal_ops journal_mem_ops = {
     .name = "mem",
     .replay = mem_replay,
     .append = mem_append,
     .trim = mem_trim,
     .usage = mem_usage,
+    .space = mem_space,
+    .open_reader = mem_open_reader,
     .close = mem_close,
 };
 
@@ -248,20 +327,6 @@ static struct store_mem *store_of(struct archive *a)
 {
     assert(a->ops == &archive_mem_ops);
     return container_of(a, struct archive_mem, archive)->store;
-}
-
-static void lock(struct store_mem *store)
-{
-    int error = pthread_mutex_lock(&store->lock);
-    assert(error == 0);
-    check(store);
-}
-
-static void unlock(struct store_mem *store)
-{
-    check(store);
-    int error = pthread_mutex_unlock(&store->lock);
-    assert(error == 0);
 }
 
 /* The bytes of a row, in one order for copying and counting. */

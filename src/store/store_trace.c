@@ -78,6 +78,15 @@ static void trace_usage(struct journal *j, uint64_t *bytes, bool *has_spare)
     trace(t, "usage -> bytes=%" PRIu64 " spare=%d", *bytes, *has_spare);
 }
 
+static uint64_t trace_space(struct journal *j) { return journal_space(trace_of(j)->inner); }
+
+/* What is read is not written down: it is read on another thread. */
+static enum status trace_open_reader(struct journal *j, struct mem *mem,
+                                     struct journal_reader **out)
+{
+    return journal_open_reader(trace_of(j)->inner, mem, out);
+}
+
 static void trace_close(struct journal *j)
 {
     struct journal_trace *t = trace_of(j);
@@ -92,6 +101,8 @@ static const struct journal_ops trace_ops = {
     .append = trace_append,
     .trim = trace_trim,
     .usage = trace_usage,
+    .space = trace_space,
+    .open_reader = trace_open_reader,
     .close = trace_close,
 };
 

@@ -7,23 +7,41 @@
 
 #include "base/assert.h"
 
-#define VARINT_SIZE_MAX 10 /* 64 bits, 7 in each byte */
-#define PREFIX_SIZE_MAX 5  /* tags and lengths have 32 bits */
-
-struct pb_reader pb_reader_make(struct bytes b)
+/* The seven low bits of each byte, side by side. */
+static uint64_t squeeze(uint64_t word)
 {
-    if (b.len == 0) return (struct pb_reader){NULL, NULL, false};
-    return (struct pb_reader){b.ptr, b.ptr + b.len, false};
+    word = (word & UINT64_C(0x007f007f007f007f)) | (word & UINT64_C(0x7f007f007f007f00)) >> 1;
+    word = (word & UINT64_C(0x00003fff00003fff)) | (word & UINT64_C(0x3fff00003fff0000)) >> 2;
+    return (word & UINT64_C(0x000000000fffffff)) | (word & UINT64_C(0x0fffffff00000000)) >> 4;
 }
 
-/* The byte after the varint that begins at `at`, or NULL when it does not end within size_max bytes
- * and before `end`, or does not fit 64 bits. */
-static const uint8_t *varint_read_long(const uint8_t *at, const uint8_t *end, size_t size_max,
-                                       uint64_t *out)
+/* Times and negative numbers have five and ten bytes: with eight of them at hand they are read as a
+ * word. At least ten bytes are there. */
+static const uint8_t *varint_read_word(const uint8_t *at, size_t size_max, uint64_t *out)
+{
+    const uint64_t word = load_u64(at);
+    const uint64_t ends = ~word & UINT64_C(0x8080808080808080);
+
+    if (ends != 0) {
+        const size_t size = (size_t)__builtin_ctzll(ends) / 8 + 1;
+        if (size > size_max) return NULL;
+        *out = squeeze(word & (UINT64_MAX >> (64 - 8 * size)));
+        return at + size;
+    }
+    if (size_max < PB_VARINT_SIZE_MAX) return NULL;
+    *out = squeeze(word) | (uint64_t)(at[8] & 0x7f) << 56;
+    if (at[8] < 0x80) return at + 9;
+    if (at[9] > 1) return NULL;
+    *out |= (uint64_t)at[9] << 63;
+    return at + 10;
+}
+
+const uint8_t *pb_long_varint(const uint8_t *at, const uint8_t *end, size_t size_max, uint64_t *out)
 {
     uint64_t value = 0;
     unsigned shift = 0;
 
+    if (end - at >= PB_VARINT_SIZE_MAX) return varint_read_word(at, size_max, out);
     for (size_t i = 0; i < size_max && at < end; i++, shift += 7) {
         const uint8_t byte = *at++;
 
@@ -37,72 +55,13 @@ static const uint8_t *varint_read_long(const uint8_t *at, const uint8_t *end, si
     return NULL;
 }
 
-static inline const uint8_t *varint_read(const uint8_t *at, const uint8_t *end, size_t size_max,
-                                         uint64_t *out)
-{
-    if (at < end && *at < 0x80) {
-        *out = *at;
-        return at + 1;
-    }
-    return varint_read_long(at, end, size_max, out);
-}
-
-static const uint8_t *fixed_read(const uint8_t *at, const uint8_t *end, size_t size, uint64_t *out)
-{
-    if ((size_t)(end - at) < size) return NULL;
-    *out = size == 8 ? load_u64(at) : load_u32(at);
-    return at + size;
-}
-
-static const uint8_t *payload_read(const uint8_t *at, const uint8_t *end, struct bytes *out)
-{
-    uint64_t len;
-
-    at = varint_read(at, end, PREFIX_SIZE_MAX, &len);
-    if (at == NULL || len > (size_t)(end - at) || len > PB_LENGTH_MAX) return NULL;
-    *out = bytes_make(at, len);
-    return at + len;
-}
-
-static bool reader_fail(struct pb_reader *r)
-{
-    r->failed = true;
-    r->at = r->end;
-    return false;
-}
-
-bool pb_next(struct pb_reader *r, struct pb_field *out)
-{
-    const uint8_t *const begin = r->at;
-    uint64_t tag;
-
-    if (begin == r->end) return false;
-    const uint8_t *at = varint_read(begin, r->end, PREFIX_SIZE_MAX, &tag);
-    if (at == NULL || tag >> 3 == 0 || tag >> 3 > PB_NUMBER_MAX) return reader_fail(r);
-
-    out->number = (uint32_t)(tag >> 3);
-    out->value = 0;
-    out->bytes = BYTES_NONE;
-    switch (tag & 7) { /* not ours to enumerate: the other three are groups and unassigned */
-    case PB_VARINT: at = varint_read(at, r->end, VARINT_SIZE_MAX, &out->value); break;
-    case PB_I64: at = fixed_read(at, r->end, 8, &out->value); break;
-    case PB_LEN: at = payload_read(at, r->end, &out->bytes); break;
-    case PB_I32: at = fixed_read(at, r->end, 4, &out->value); break;
-    default: at = NULL; break;
-    }
-    if (at == NULL) return reader_fail(r);
-
-    out->wire = (enum pb_wire)(tag & 7);
-    out->raw = bytes_make(begin, (size_t)(at - begin));
-    r->at = at;
-    return true;
-}
+bool pb_next(struct pb_reader *r, struct pb_field *out) { return pb_next_inline(r, out); }
 
 bool pb_next_packed(struct pb_reader *r, uint64_t *out)
 {
     if (r->at == r->end) return false;
-    const uint8_t *at = varint_read(r->at, r->end, VARINT_SIZE_MAX, out);
-    if (at == NULL) return reader_fail(r);
+    const uint8_t *at = pb_varint_read(r->at, r->end, PB_VARINT_SIZE_MAX, out);
+    if (at == NULL) return pb_fail(r);
     r->at = at;
     return true;
 }
@@ -121,7 +80,7 @@ bool pb_get_string_value(const struct pb_field *field, struct bytes *out)
     struct bytes value = BYTES_NONE;
     struct pb_field f;
 
-    while (pb_next(&r, &f)) {
+    while (pb_next_inline(&r, &f)) {
         if (f.number != 1) continue;
         if (f.wire != PB_LEN) return false;
         value = f.bytes;
@@ -138,7 +97,7 @@ bool pb_get_timestamp(const struct pb_field *field, int64_t *seconds, int32_t *n
     int32_t part = 0;
     struct pb_field f;
 
-    while (pb_next(&r, &f)) {
+    while (pb_next_inline(&r, &f)) {
         if (f.number > 2) continue;
         if (f.wire != PB_VARINT) return false;
         if (f.number == 1) whole = (int64_t)f.value;
@@ -221,7 +180,7 @@ void pb_put_timestamp_parts(struct buffer *b, uint32_t number, int64_t seconds, 
     assert(nanos >= 0);
     assert(nanos < PB_NANOS_PER_SECOND);
     tag_put(b, number, PB_LEN);
-    if (!buffer_reserve(b, 1 + 1 + VARINT_SIZE_MAX + 1 + PREFIX_SIZE_MAX)) return;
+    if (!buffer_reserve(b, 1 + 1 + PB_VARINT_SIZE_MAX + 1 + PB_PREFIX_SIZE_MAX)) return;
     uint8_t *const length = b->ptr + b->len;
     uint8_t *at = length + 1;
     if (seconds != 0) {
@@ -250,7 +209,7 @@ void pb_put_timestamp(struct buffer *b, uint32_t number, int64_t ns)
 
 struct pb_mark pb_begin(struct buffer *b, uint32_t number, size_t size_hint)
 {
-    static const uint8_t zeros[PREFIX_SIZE_MAX];
+    static const uint8_t zeros[PB_PREFIX_SIZE_MAX];
     const size_t hint = size_hint <= PB_LENGTH_MAX ? size_hint : PB_LENGTH_MAX;
     const size_t room = varint_size(hint);
 

@@ -48,10 +48,88 @@ struct pb_reader {
 };
 
 /* Borrows b for as long as the reader and its fields are used. */
-struct pb_reader pb_reader_make(struct bytes b);
+static inline struct pb_reader pb_reader_make(struct bytes b)
+{
+    if (b.len == 0) return (struct pb_reader){NULL, NULL, false};
+    return (struct pb_reader){b.ptr, b.ptr + b.len, false};
+}
 
 /* The next field. False at the end and on malformed bytes (`failed`); *out is then undefined. */
 bool pb_next(struct pb_reader *r, struct pb_field *out);
+
+/* ---- the same, inline: for the few readers that every step goes through. What of the field they
+ * do not look at is never written. ---- */
+
+#define PB_VARINT_SIZE_MAX 10 /* 64 bits, 7 in each byte */
+#define PB_PREFIX_SIZE_MAX 5  /* tags and lengths have 32 bits */
+
+/* The byte after the varint that begins at `at`, or NULL when it does not end within size_max bytes
+ * and before `end`, or does not fit 64 bits. */
+const uint8_t *pb_long_varint(const uint8_t *at, const uint8_t *end, size_t size_max,
+                              uint64_t *out);
+
+static inline const uint8_t *pb_varint_read(const uint8_t *at, const uint8_t *end, size_t size_max,
+                                            uint64_t *out)
+{
+    if (at < end && *at < 0x80) {
+        *out = *at;
+        return at + 1;
+    }
+    return pb_long_varint(at, end, size_max, out);
+}
+
+static inline const uint8_t *pb_fixed_read(const uint8_t *at, const uint8_t *end, size_t size,
+                                           uint64_t *out)
+{
+    if ((size_t)(end - at) < size) return NULL;
+    *out = size == 8 ? load_u64(at) : load_u32(at);
+    return at + size;
+}
+
+static inline const uint8_t *pb_payload_read(const uint8_t *at, const uint8_t *end,
+                                             struct bytes *out)
+{
+    uint64_t len;
+
+    at = pb_varint_read(at, end, PB_PREFIX_SIZE_MAX, &len);
+    if (at == NULL || len > (size_t)(end - at) || len > PB_LENGTH_MAX) return NULL;
+    *out = bytes_make(at, len);
+    return at + len;
+}
+
+static inline bool pb_fail(struct pb_reader *r)
+{
+    r->failed = true;
+    r->at = r->end;
+    return false;
+}
+
+static inline bool pb_next_inline(struct pb_reader *r, struct pb_field *out)
+{
+    const uint8_t *const begin = r->at;
+    uint64_t tag;
+
+    if (begin == r->end) return false;
+    const uint8_t *at = pb_varint_read(begin, r->end, PB_PREFIX_SIZE_MAX, &tag);
+    if (at == NULL || tag >> 3 == 0 || tag >> 3 > PB_NUMBER_MAX) return pb_fail(r);
+
+    out->number = (uint32_t)(tag >> 3);
+    out->value = 0;
+    out->bytes = BYTES_NONE;
+    switch (tag & 7) { /* not ours to enumerate: the other three are groups and unassigned */
+    case PB_VARINT: at = pb_varint_read(at, r->end, PB_VARINT_SIZE_MAX, &out->value); break;
+    case PB_I64: at = pb_fixed_read(at, r->end, 8, &out->value); break;
+    case PB_LEN: at = pb_payload_read(at, r->end, &out->bytes); break;
+    case PB_I32: at = pb_fixed_read(at, r->end, 4, &out->value); break;
+    default: at = NULL; break;
+    }
+    if (at == NULL) return pb_fail(r);
+
+    out->wire = (enum pb_wire)(tag & 7);
+    out->raw = bytes_make(begin, (size_t)(at - begin));
+    r->at = at;
+    return true;
+}
 
 /* One varint of a packed field. False at the end and on malformed bytes (`failed`). */
 bool pb_next_packed(struct pb_reader *r, uint64_t *out);

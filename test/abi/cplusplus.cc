@@ -34,7 +34,7 @@ int main()
                     NORN_NONE.ptr == nullptr;
     is_right = is_right && norn_engine_open(&engine_options, &engine, nullptr) == NORN_E_INVALID;
     is_right = is_right && norn_client_open(&client_options, &client) == NORN_E_INVALID;
-    is_right = is_right && std::strcmp(norn_status_name(NORN_E_BUSY), "NORN_E_BUSY") == 0;
+    is_right = is_right && std::strncmp(norn_status_text(NORN_E_BUSY), "NORN_E_BUSY", 11) == 0;
     std::printf("%s\n", is_right ? "right" : "wrong");
     return is_right ? 0 : 1;
 }

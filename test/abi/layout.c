@@ -27,6 +27,26 @@ static void print_structs_of_clients(void)
     MEMBER(norn_engine_options, directory);
     MEMBER(norn_engine_options, memory_max);
     MEMBER(norn_engine_options, partitions);
+    MEMBER(norn_engine_options, policies);
+    MEMBER(norn_engine_options, policies_n);
+    STRUCT(norn_policy);
+    MEMBER(norn_policy, size);
+    MEMBER(norn_policy, activity);
+    MEMBER(norn_policy, complete_by_ms);
+    MEMBER(norn_policy, retries_failures);
+    MEMBER(norn_policy, first_threshold);
+    MEMBER(norn_policy, retry_delay_ms);
+    MEMBER(norn_policy, retry_delay_max_ms);
+    MEMBER(norn_policy, second_threshold);
+    MEMBER(norn_policy, extended_wait_ms);
+    MEMBER(norn_policy, last_resort);
+    STRUCT(norn_step);
+    MEMBER(norn_step, name);
+    MEMBER(norn_step, process);
+    MEMBER(norn_step, locked_by);
+    MEMBER(norn_step, complete_by_ms);
+    MEMBER(norn_step, failures);
+    MEMBER(norn_step, retry_at_ms);
     STRUCT(norn_client_options);
     MEMBER(norn_client_options, size);
     MEMBER(norn_client_options, engine);
@@ -95,6 +115,9 @@ static void print_structs_of_workers(void)
     MEMBER(norn_here, complete_by_ms);
     MEMBER(norn_here, idempotency_key);
     MEMBER(norn_here, stack_used_max);
+    MEMBER(norn_here, failure);
+    MEMBER(norn_here, is_replaying);
+    MEMBER(norn_here, state);
 }
 
 static void print_numbers(void)
@@ -134,6 +157,12 @@ static void print_numbers(void)
     NUMBER(NORN_RESTART);
     NUMBER(NORN_PURGE);
     NUMBER(NORN_RESUBMIT);
+    NUMBER(NORN_RESORT_FAIL);
+    NUMBER(NORN_RESORT_PARK);
+    NUMBER(NORN_STEP_PENDING);
+    NUMBER(NORN_STEP_PROCESSING);
+    NUMBER(NORN_STEP_WAITING);
+    NUMBER(NORN_STEP_ERROR);
     NUMBER(NORN_ACTIVITY);
     NUMBER(NORN_CHILD);
     NUMBER(NORN_ID_SIZE);

@@ -23,8 +23,8 @@
     do {                                                                                           \
         norn_status got_status = (got);                                                            \
         if (got_status != (expected))                                                              \
-            test_fail(__FILE__, __LINE__, "expected %s, got %s: %s", norn_status_name(expected),   \
-                      norn_status_name(got_status), norn_client_error(client));                    \
+            test_fail(__FILE__, __LINE__, "expected %s, got %s: %s", norn_status_text(expected),   \
+                      norn_status_text(got_status), norn_client_error(client));                    \
     } while (0)
 
 static struct server_process server;
@@ -91,7 +91,7 @@ static norn_status counter(norn_context *ctx, const char *operation, struct norn
     struct norn_bytes sum;
 
     (void)user;
-    long before = norn_state(ctx).ptr == NULL ? 0 : number_of(norn_state(ctx));
+    long before = norn_here(ctx)->state.ptr == NULL ? 0 : number_of(norn_here(ctx)->state);
     long more = strcmp(operation, "add") == 0 ? number_of(input) : 0;
     norn_status status = text_of(ctx, before + more, &sum);
     if (status == NORN_OK) status = norn_set_state(ctx, sum);
@@ -176,7 +176,7 @@ static void expect_end(const char *id)
 {
     struct norn_info *info = NULL;
 
-    EXPECT_NORN(NORN_OK, norn_wait(client, id, WAIT_MS, &info));
+    EXPECT_NORN(NORN_OK, norn_get(client, id, WAIT_MS, &info));
     if (info->state != NORN_COMPLETED)
         test_fail(__FILE__, __LINE__, "%s: %s: %s", id, info->failure.type, info->failure.message);
     EXPECT_TEXT("280", (const char *)info->output.ptr); /* twice 0 + 1 + 4 + ... + 49 */

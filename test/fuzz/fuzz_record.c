@@ -48,7 +48,7 @@ static void apply_records(struct core *c, struct bytes bytes)
     struct record record;
     while (reader_left(&r) > 0 && record_decode(&r, &record) == OK) {
         uint64_t before = core_digest(c);
-        enum status status = core_apply(c, 1, &record);
+        enum status status = core_apply(c, (struct place){.lsn = 1}, &record);
         assert(status == OK || status == E_CORRUPT);
         if (status == E_CORRUPT) assert(core_digest(c) == before);
         core_check(c);

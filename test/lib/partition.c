@@ -24,7 +24,21 @@ static const struct policy *policy_by_name(void *user, struct bytes name)
     return &policy_default;
 }
 
-static struct core *core_make(struct kit *k, uint32_t partition, struct mem *mem)
+static struct backlog *backlog_make(struct kit *k, struct mem *mem)
+{
+    struct backlog *b = NULL;
+    if (!k->has_limits) return NULL;
+    struct backlog_options options = k->limits;
+    options.mem = mem;
+    options.partitions_n = k->partitions_n;
+    options.seed[0] = rng_u64(&k->rng); /* another process has another */
+    enum status status = backlog_new(&options, &b);
+    assert(status == OK);
+    return b;
+}
+
+static struct core *core_make(struct kit *k, uint32_t partition, struct mem *mem,
+                              struct backlog *backlog)
 {
     struct core_options options = {
         .partition = partition,
@@ -38,6 +52,7 @@ static struct core *core_make(struct kit *k, uint32_t partition, struct mem *mem
         .resend_ms = KIT_RESEND_MS,
         .horizon_ms = KIT_HORIZON_MS,
         .parked_n_max = k->parked_n_max,
+        .backlog = backlog,
     };
     struct core *c = NULL;
     enum status status = core_new(&options, &c);
@@ -66,18 +81,42 @@ struct kit *kit_new(uint32_t partitions_n, uint64_t seed)
     for (uint32_t p = 0; p < partitions_n; p++) {
         k->partitions[p].epoch = 1;
         buffer_init(&k->partitions[p].journal, &k->mem);
-        k->partitions[p].live = core_make(k, p, &k->live_mem);
-        k->partitions[p].shadow = core_make(k, p, &k->mem);
+        buffer_init(&k->partitions[p].places, &k->mem);
+        k->partitions[p].live = core_make(k, p, &k->live_mem, NULL);
+        k->partitions[p].shadow = core_make(k, p, &k->mem, NULL);
     }
     return k;
+}
+
+static void cores_free(struct kit_partition *part)
+{
+    core_free(part->live);
+    core_free(part->shadow);
+    if (part->live_backlog != NULL) backlog_free(part->live_backlog);
+    if (part->shadow_backlog != NULL) backlog_free(part->shadow_backlog);
+}
+
+void kit_limits(struct kit *k, struct backlog_options limits)
+{
+    k->has_limits = true;
+    k->limits = limits;
+    for (uint32_t p = 0; p < k->partitions_n; p++) {
+        struct kit_partition *part = &k->partitions[p];
+        assert(part->journal.len == 0);
+        cores_free(part);
+        part->live_backlog = backlog_make(k, &k->live_mem);
+        part->shadow_backlog = backlog_make(k, &k->mem);
+        part->live = core_make(k, p, &k->live_mem, part->live_backlog);
+        part->shadow = core_make(k, p, &k->mem, part->shadow_backlog);
+    }
 }
 
 void kit_free(struct kit *k)
 {
     for (uint32_t p = 0; p < k->partitions_n; p++) {
-        core_free(k->partitions[p].live);
-        core_free(k->partitions[p].shadow);
+        cores_free(&k->partitions[p]);
         buffer_release(&k->partitions[p].journal);
+        buffer_release(&k->partitions[p].places);
     }
     buffer_release(&k->alerts);
     buffer_release(&k->statuses);
@@ -123,16 +162,40 @@ struct core *kit_core(struct kit *k, const char *key)
 
 /* ---- the promises of every step ---- */
 
-static void apply_all(struct core *c, uint64_t lsn, struct bytes records, uint32_t *n)
+/* The records of a step, whose places are remembered. */
+static void apply_step(struct core *c, uint64_t lsn, struct bytes records, struct buffer *places,
+                       uint32_t *n)
 {
     struct reader r = reader_make(records);
     while (reader_left(&r) > 0) {
         struct record record;
+        const uint8_t *at = r.at;
         enum status status = record_decode(&r, &record);
         assert(status == OK);
-        status = core_apply(c, lsn, &record);
+        struct place place = {lsn, (uint32_t)(at - records.ptr), (uint32_t)(r.at - at)};
+        status = core_apply(c, place, &record);
         assert(status == OK);
+        buffer_append(places, &place, sizeof place);
         (*n)++;
+    }
+}
+
+/* All there were, as recovery does it; only_waiting: only what they say of starts that wait, from
+ * this frame on. */
+static void apply_journal(struct core *c, const struct kit_partition *part, bool only_waiting,
+                          uint64_t from_lsn)
+{
+    struct reader r = reader_make(buffer_view(&part->journal));
+    const uint8_t *at = part->places.ptr;
+    for (; reader_left(&r) > 0; at += sizeof(struct place)) {
+        struct record record;
+        struct place place;
+        memcpy(&place, at, sizeof place);
+        enum status status = record_decode(&r, &record);
+        assert(status == OK);
+        if (!only_waiting) status = core_apply(c, place, &record);
+        if (only_waiting && place.lsn >= from_lsn) status = core_apply_waiting(c, place, &record);
+        assert(status == OK);
     }
 }
 
@@ -189,6 +252,7 @@ struct round_trip {
     struct kit *k;
     struct core *from;
     struct core *third;
+    uint32_t from_p;
     bool has_tombstones;
 };
 
@@ -232,19 +296,25 @@ static enum status round_trip_one(void *user, const struct instance_view *view)
 static void check_snapshots(struct kit *k, uint32_t p)
 {
     struct kit_partition *part = &k->partitions[p];
-    struct round_trip trip = {.k = k, .from = part->live, .third = core_make(k, p, &k->mem)};
+    struct round_trip trip = {.k = k, .from = part->live, .from_p = p};
+    struct backlog *backlog = backlog_make(k, &k->mem);
     struct buffer partition;
+
+    trip.third = core_make(k, p, &k->mem, backlog);
 
     buffer_init(&partition, &k->mem);
     core_partition_snapshot(part->shadow, &partition);
     enum status status = core_partition_load(trip.third, buffer_view(&partition));
     assert(status == OK);
     buffer_release(&partition);
+    if (backlog != NULL) apply_journal(trip.third, part, true, core_waiting_lsn(trip.third));
+    if (backlog != NULL) backlog_sort(backlog);
     status = core_each(part->live, round_trip_one, &trip);
     assert(status == OK);
     core_check(trip.third);
     if (!trip.has_tombstones) assert(core_digest(trip.third) == core_digest(part->live));
     core_free(trip.third);
+    if (backlog != NULL) backlog_free(backlog);
 }
 
 static void check_step(struct kit *k, uint32_t p, uint32_t records_n)
@@ -253,7 +323,7 @@ static void check_step(struct kit *k, uint32_t p, uint32_t records_n)
     uint32_t n = 0;
     core_check(part->live);
     check_encoding(k, buffer_view(&k->records));
-    apply_all(part->shadow, k->lsn, buffer_view(&k->records), &n);
+    apply_step(part->shadow, k->lsn, buffer_view(&k->records), &part->places, &n);
     assert(n == records_n);
     core_check(part->shadow);
     assert(core_digest(part->live) == core_digest(part->shadow));
@@ -837,12 +907,14 @@ void kit_crash(struct kit *k, uint32_t p)
 {
     struct kit_partition *part = &k->partitions[p];
     struct output out;
-    uint32_t n = 0;
 
     core_free(part->live);
+    if (part->live_backlog != NULL) backlog_free(part->live_backlog);
     forget_ready(k, p);
-    part->live = core_make(k, p, &k->live_mem);
-    apply_all(part->live, k->lsn + 1, buffer_view(&part->journal), &n);
+    part->live_backlog = backlog_make(k, &k->live_mem);
+    part->live = core_make(k, p, &k->live_mem, part->live_backlog);
+    apply_journal(part->live, part, false, 0);
+    if (part->live_backlog != NULL) backlog_sort(part->live_backlog);
     core_set_epoch(part->live, ++part->epoch);
     arena_reset(&k->output);
     buffer_clear(&k->records);
@@ -853,6 +925,46 @@ void kit_crash(struct kit *k, uint32_t p)
     assert(core_digest(part->live) == core_digest(part->shadow));
     release_effects(k, p, &out);
     if (!k->is_held) kit_deliver(k);
+}
+
+/* ---- what waits ---- */
+
+struct bytes kit_waiting_record(struct kit *k, uint32_t partition, const struct waiting *waiting)
+{
+    const struct kit_partition *part = &k->partitions[partition];
+    struct reader r = reader_make(buffer_view(&part->journal));
+    const uint8_t *at = part->places.ptr;
+    for (; reader_left(&r) > 0; at += sizeof(struct place)) {
+        struct record record;
+        struct place place;
+        const uint8_t *start = r.at;
+        memcpy(&place, at, sizeof place);
+        enum status status = record_decode(&r, &record);
+        assert(status == OK);
+        if (place.lsn != waiting->lsn || place.offset != waiting->offset) continue;
+        assert(place.size == waiting->size);
+        return keep(k, bytes_make(start, place.size));
+    }
+    return BYTES_NONE;
+}
+
+void kit_bring(struct kit *k, enum input_kind kind, const struct waiting *waiting)
+{
+    struct input in = {.kind = kind};
+    in.record = kit_waiting_record(k, waiting->partition, waiting);
+    assert(in.record.len > 0);
+    enum status status = kit_step(k, waiting->partition, &in);
+    assert(status == OK);
+    if (!k->is_held) kit_deliver(k);
+}
+
+uint32_t kit_admit(struct kit *k, const char *key)
+{
+    uint32_t p = kit_partition_of(k, bytes_of_text(key));
+    struct waiting picked[64];
+    size_t n = backlog_pick(k->partitions[p].live_backlog, k->now_ns, UINT64_MAX, picked, 64);
+    for (size_t i = 0; i < n; i++) kit_bring(k, INPUT_BACKLOG_ADMIT, &picked[i]);
+    return (uint32_t)n;
 }
 
 #define EVICT_MAX 1024

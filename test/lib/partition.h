@@ -20,6 +20,7 @@
 #include "base/arena.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "core/backlog.h"
 #include "core/core.h"
 
 #define KIT_PARTITIONS_MAX 4
@@ -48,6 +49,9 @@ struct kit_partition {
     struct core *live;
     struct core *shadow;
     struct buffer journal; /* all records so far */
+    struct buffer places;  /* where each stands: struct place */
+    struct backlog *live_backlog; /* NULL without kit_limits(), as the next */
+    struct backlog *shadow_backlog;
     uint32_t epoch;
 };
 
@@ -94,6 +98,8 @@ struct kit {
      * said E_NOMEM). The kit checks that nothing changed, and repeats the step with memory. */
     uint64_t fail_at;
     bool fail_forever;
+    bool has_limits;
+    struct backlog_options limits; /* but mem and seed */
     uint32_t nomem_n; /* steps that said E_NOMEM */
     size_t room;      /* not 0: a step gets no more memory than this */
 };
@@ -102,6 +108,16 @@ struct kit *kit_new(uint32_t partitions_n, uint64_t seed);
 void kit_free(struct kit *k);
 /* For activities of this name, from now on. */
 void kit_policy(struct kit *k, const char *name, struct policy policy);
+
+/* Starts wait from now on, where these say so; before the first step. Each partition has a backlog
+ * of its own. mem, seed and partitions_n are the kit's. */
+void kit_limits(struct kit *k, struct backlog_options limits);
+/* Admits what may be, in its turn, of the partition of this key; how many. */
+uint32_t kit_admit(struct kit *k, const char *key);
+/* The record of one that waits, from the journal; until kit_free(). */
+struct bytes kit_waiting_record(struct kit *k, uint32_t partition, const struct waiting *waiting);
+/* Admits or carries this one, whether it is its turn or not. */
+void kit_bring(struct kit *k, enum input_kind kind, const struct waiting *waiting);
 
 struct core *kit_core(struct kit *k, const char *key);
 uint32_t kit_partition_of(const struct kit *k, struct bytes key);

@@ -61,7 +61,8 @@ void rested_open(struct rested *r, const char *directory, bool has_worker)
     EXPECT_STATUS(OK, rest_new(&r->options, served_now_ns(&r->served), &r->rest));
 }
 
-void rested_close(struct rested *r)
+/* Everybody hangs up, and what is under way comes to its end. */
+static void make_quiet(struct rested *r)
 {
     for (unsigned n = 0; n < r->lines_n; n++) {
         rested_hang_up(&r->lines[n]);
@@ -69,12 +70,30 @@ void rested_close(struct rested *r)
         buffer_release(&r->lines[n].head);
         buffer_release(&r->lines[n].body);
     }
+    r->lines_n = 0;
     rest_drain(r->rest);
     int64_t until_ns = clock_mono_ns() + PATIENCE_NS;
     while (!rest_is_quiet(r->rest)) {
         rested_turn(r);
         if (clock_mono_ns() > until_ns) test_fail(__FILE__, __LINE__, "not quiet in 20 s");
     }
+}
+
+void rested_renew(struct rested *r)
+{
+    make_quiet(r);
+    rest_free(r->rest);
+    vitals_bell(r->vitals);
+    vitals_free(r->vitals);
+    EXPECT_EQ(0, r->mem.used);
+    EXPECT_STATUS(OK, vitals_new(&r->mem, &r->options.desk_engine, &r->vitals));
+    r->options.vitals = r->vitals;
+    EXPECT_STATUS(OK, rest_new(&r->options, served_now_ns(&r->served), &r->rest));
+}
+
+void rested_close(struct rested *r)
+{
+    make_quiet(r);
     served_close(&r->served);
     vitals_bell(r->vitals);
     vitals_free(r->vitals);
@@ -255,7 +274,7 @@ void rested_send(struct line *line, const char *method, const char *path, const 
     rested_turn(r);
 }
 
-unsigned rested_await(struct line *line)
+static unsigned await(struct line *line, int64_t step_ms)
 {
     struct rested *r = line->rested;
     int64_t until_ns = clock_mono_ns() + PATIENCE_NS;
@@ -263,12 +282,15 @@ unsigned rested_await(struct line *line)
     while (!line->is_over && !line->is_cut) {
         struct pollfd wait = {.fd = r->served.bell_fd, .events = POLLIN};
         (void)poll(&wait, 1, 5);
-        rested_turn(r);
+        rested_advance_ms(r, step_ms);
         if (clock_mono_ns() > until_ns) test_fail(__FILE__, __LINE__, "no answer in 20 s");
     }
     text_end(&line->body);
     return line->is_cut ? 0 : line->status;
 }
+
+unsigned rested_await(struct line *line) { return await(line, 0); }
+unsigned rested_await_long(struct line *line) { return await(line, 100); }
 
 unsigned rested_ask(struct line *line, const char *method, const char *path, const char *headers,
                     const char *body)

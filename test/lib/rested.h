@@ -41,6 +41,8 @@ struct rested {
 void rested_init(struct rested *r);
 /* Options of `served` and `options` may be changed between init and open. */
 void rested_open(struct rested *r, const char *directory, bool has_worker);
+/* A new API on the same engine, without connections. Expects that the old one leaves no memory. */
+void rested_renew(struct rested *r);
 /* Expects that no memory is left. */
 void rested_close(struct rested *r);
 void rested_turn(struct rested *r);
@@ -55,6 +57,8 @@ void rested_send(struct line *line, const char *method, const char *path, const 
                  const char *body);
 /* Until the answer is there; the test fails after 20 s. Answers its status. */
 unsigned rested_await(struct line *line);
+/* The same while time passes, so that waits end too. */
+unsigned rested_await_long(struct line *line);
 unsigned rested_ask(struct line *line, const char *method, const char *path, const char *headers,
                     const char *body);
 /* Of the last answer. */

@@ -153,7 +153,11 @@ void stream_world_advance(struct stream_world *w, int64_t ms)
 
 static void on_done(struct stream_request *request)
 {
-    container_of(request, struct stream_call, request)->is_done = true;
+    static uint64_t answers_n;
+    struct stream_call *call = container_of(request, struct stream_call, request);
+
+    call->is_done = true;
+    call->order = ++answers_n;
 }
 
 void stream_call_init(struct stream_call *call, enum stream_request_kind kind, const char *stream)

@@ -42,6 +42,7 @@ void stream_world_advance(struct stream_world *w, int64_t ms);
 struct stream_call {
     struct stream_request request;
     bool is_done;
+    uint64_t order; /* of its answer among all */
 };
 void stream_call_init(struct stream_call *call, enum stream_request_kind kind, const char *stream);
 void stream_call_release(struct stream_call *call);

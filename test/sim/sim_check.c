@@ -336,7 +336,10 @@ static bool may_be_purged(const struct instance_view *before)
 void check_record(struct world *w, const struct core *c, const struct record *record,
                   const struct instance_view *before)
 {
-    if (record->kind >= RECORD_PARTITION_FIRST) return;
+    if (record->kind >= RECORD_PARTITION_FIRST || record->kind == RECORD_QUEUED ||
+        record->kind == RECORD_ADMITTED) {
+        return; /* see check_waiting() for the last two */
+    }
     bool is_there = before != NULL && !before->is_purged;
     if (record->kind == RECORD_CREATED) {
         if (is_there && !before->is_terminal) record_fail(w, "S14 one", record, "one is running");

@@ -92,6 +92,8 @@ static void print_counters(const struct world *w)
     struct core_stats core = {0};
     uint64_t evicted = 0;
     uint64_t loaded = 0;
+    uint64_t deferred = 0;
+    uint64_t carried = 0;
 
     printf("injected:");
     for (int i = 0; i < SIM_FAULTS_N; i++) {
@@ -99,13 +101,15 @@ static void print_counters(const struct world *w)
         printf(" %s=%llu", sim_fault_name((enum sim_fault)i), (unsigned long long)w->faults_n[i]);
     }
     printf("\nsteps:");
-    for (int i = INPUT_CLIENT_START; i <= INPUT_PARTITION_ACK; i++) {
+    for (int i = INPUT_CLIENT_START; i <= INPUT_SOURCE_POSITION; i++) {
         printf(" %s=%llu", input_name((enum input_kind)i), (unsigned long long)w->trace.input_n[i]);
     }
     for (uint32_t i = 0; i < w->options.shards_n; i++) {
         const struct host_stats *stats = &w->nodes[i]->dead_stats;
         evicted += stats->evicted;
         loaded += stats->loaded;
+        deferred += stats->deferred;
+        carried += stats->carried;
         core.stale_answers += stats->core.stale_answers;
         core.late_answers += stats->core.late_answers;
         core.duplicate_messages += stats->core.duplicate_messages;
@@ -113,10 +117,11 @@ static void print_counters(const struct world *w)
     struct host_stats last;
     host_stats(w->nodes[0]->host, &last);
     printf("\nmemory=%llu evicted=%llu loaded=%llu stale_answers=%llu late_answers=%llu "
-           "duplicate_messages=%llu\n",
+           "duplicate_messages=%llu deferred=%llu carried=%llu\n",
            (unsigned long long)last.mem_used, (unsigned long long)evicted,
            (unsigned long long)loaded, (unsigned long long)core.stale_answers,
-           (unsigned long long)core.late_answers, (unsigned long long)core.duplicate_messages);
+           (unsigned long long)core.late_answers, (unsigned long long)core.duplicate_messages,
+           (unsigned long long)deferred, (unsigned long long)carried);
 }
 
 struct total {

@@ -92,6 +92,13 @@ static void fill_options(struct node *n, struct host_options *out)
     out->horizon_ms = o->horizon_ms;
     out->resend_ms = o->resend_ms;
     out->check_every_step = o->check_every_step;
+    out->active_max = o->active_max;
+    out->active_max_by_name = o->active_max_by_name;
+    out->rate_by_name = o->rate_by_name;
+    out->backlog_n_max = o->backlog_n_max;
+    out->carry_size_min = o->carry_size_min;
+    out->backlog_hash_mask = o->backlog_hash_mask;
+    out->disk_free_min = 0;
 }
 
 /* Opens the store and hands it to the host; both are gone when this is not OK. */
@@ -178,6 +185,9 @@ static void stats_keep(struct node *n)
         n->w->faults_n[FAULT_KIND_TINY_MEMORY] += stats.evicted;
     }
     n->dead_stats.loaded += stats.loaded;
+    n->dead_stats.deferred += stats.deferred;
+    n->dead_stats.admitted += stats.admitted;
+    n->dead_stats.carried += stats.carried;
     n->dead_stats.core.stale_answers += stats.core.stale_answers;
     n->dead_stats.core.late_answers += stats.core.late_answers;
     n->dead_stats.core.duplicate_messages += stats.core.duplicate_messages;
@@ -295,6 +305,10 @@ void node_check_end(struct node *n)
 {
     host_check(n->host);
     shadow_compare(n->shadow, n->host, n->archive);
+    if (shadow_waiting_n(n->shadow) > 0) {
+        sim_fail(n->w, "L11 admission", "shard %u: %llu starts are never admitted", n->shard,
+                 (unsigned long long)shadow_waiting_n(n->shadow));
+    }
     check_all_views(n);
     /* And once more from the disk alone. */
     process_end(n);

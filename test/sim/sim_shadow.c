@@ -8,6 +8,7 @@
 
 #include "base/assert.h"
 #include "base/mem.h"
+#include "core/backlog.h"
 #include "core/record.h"
 #include "host/batch.h"
 #include "host/host.h"
@@ -19,6 +20,7 @@ struct shadow {
     uint32_t shard;
     struct mem mem;
     struct core *cores[PARTITIONS_MAX]; /* those of this shard; else NULL */
+    struct backlog *backlog;            /* of all of them */
     uint64_t lsn;                       /* of the last durable frame */
     struct buffer hashes;               /* of the payload of every frame, 8 bytes each */
     uint64_t attempt_lsn;
@@ -40,6 +42,15 @@ struct shadow *shadow_new(struct world *w, uint32_t shard)
     s->w = w;
     s->shard = shard;
     mem_init(&s->mem, SIZE_MAX);
+    struct backlog_options backlog_options = {
+        .mem = &s->mem,
+        .partitions_n = w->options.partitions_n,
+        .seed = {w->options.seed, 1},
+        .waiting_max = UINT64_MAX,
+        .size_max = UINT64_MAX,
+    };
+    enum status made = backlog_new(&backlog_options, &s->backlog);
+    assert(made == OK);
     for (uint32_t p = shard; p < w->options.partitions_n; p += w->options.shards_n) {
         struct core_options options = {
             .partition = p,
@@ -48,6 +59,7 @@ struct shadow *shadow_new(struct world *w, uint32_t shard)
             .map_seed = {w->options.seed, p},
             .policy = check_policy,
             .resend_ms = 1000,
+            .backlog = s->backlog,
         };
         enum status status = core_new(&options, &s->cores[p]);
         assert(status == OK);
@@ -63,6 +75,7 @@ void shadow_free(struct shadow *s)
     for (uint32_t p = 0; p < PARTITIONS_MAX; p++) {
         if (s->cores[p] != NULL) core_free(s->cores[p]);
     }
+    backlog_free(s->backlog);
     mem_release(&s->mem);
     buffer_release(&s->hashes);
     buffer_release(&s->left);
@@ -80,7 +93,30 @@ void shadow_attempt(struct shadow *s, uint64_t lsn, struct bytes payload)
 
 /* ---- applying ---- */
 
-static void apply_record(struct shadow *s, struct core *c, uint64_t lsn,
+/* A start that was put off is there once, and is admitted once. */
+static void check_waiting(struct shadow *s, const struct record *record, bool is_there)
+{
+    struct waiting waiting;
+    uint64_t hash = backlog_hash(s->backlog, record->key);
+
+    if (record->kind == RECORD_QUEUED) {
+        bool is_carried = backlog_get(s->backlog, hash, record->order, &waiting);
+        bool is_double = !is_carried && backlog_find(s->backlog, hash, 0, &waiting);
+        if (!is_there && !is_double) return;
+        sim_fail(s->w, "S14 one", "%.*s is put off, and %s", (int)record->key.len,
+                 (const char *)record->key.ptr, is_there ? "is there" : "waits already");
+    }
+    if (record->kind == RECORD_CREATED && backlog_find(s->backlog, hash, 0, &waiting)) {
+        sim_fail(s->w, "S14 one", "%.*s is created, and waits", (int)record->key.len,
+                 (const char *)record->key.ptr);
+    }
+    if (record->kind != RECORD_ADMITTED) return;
+    if (!is_there && backlog_get(s->backlog, hash, record->order, &waiting)) return;
+    sim_fail(s->w, "S14 one", "%.*s is admitted, and %s", (int)record->key.len,
+             (const char *)record->key.ptr, is_there ? "is there" : "does not wait");
+}
+
+static void apply_record(struct shadow *s, struct core *c, struct place place,
                          const struct record *record)
 {
     bool is_of_instance = record->kind < RECORD_PARTITION_FIRST;
@@ -89,7 +125,8 @@ static void apply_record(struct shadow *s, struct core *c, uint64_t lsn,
     bool was_terminal = was_there && (before.is_terminal || before.is_purged);
 
     check_record(s->w, c, record, was_there ? &before : NULL);
-    enum status status = core_apply(c, lsn, record);
+    check_waiting(s, record, was_there && !before.is_purged);
+    enum status status = core_apply(c, place, record);
     if (status != OK) {
         sim_fail(s->w, "S2 apply", "a durable record %s of %.*s cannot be applied: %s",
                  record_name(record->kind), (int)record->key.len, (const char *)record->key.ptr,
@@ -118,10 +155,12 @@ static void apply_payload(struct shadow *s, uint64_t lsn, struct bytes payload)
         }
         while (reader_left(&records) > 0) {
             struct record record;
+            const uint8_t *at = records.at;
             if (record_decode(&records, &record) != OK) {
                 sim_fail(s->w, "S2 record", "a durable record of shard %u is damaged", s->shard);
             }
-            apply_record(s, s->cores[partition], lsn, &record);
+            struct place place = {lsn, (uint32_t)(at - payload.ptr), (uint32_t)(records.at - at)};
+            apply_record(s, s->cores[partition], place, &record);
         }
     }
     if (frame.failed) sim_fail(s->w, "S2 frame", "a frame of shard %u is damaged", s->shard);
@@ -161,11 +200,20 @@ bool shadow_view(struct shadow *s, struct bytes key, struct instance_view *out)
     return core_view(core_of(s, key), key, out) && !out->is_purged;
 }
 
+bool shadow_waits(struct shadow *s, struct bytes key)
+{
+    struct waiting waiting;
+
+    return backlog_find(s->backlog, backlog_hash(s->backlog, key), 0, &waiting);
+}
+
+uint64_t shadow_waiting_n(const struct shadow *s) { return backlog_n(s->backlog); }
+
 bool shadow_knows(struct shadow *s, struct bytes key)
 {
     struct instance_view view;
 
-    return core_view(core_of(s, key), key, &view);
+    return core_view(core_of(s, key), key, &view) || shadow_waits(s, key);
 }
 
 bool shadow_history(struct shadow *s, struct bytes key, struct buffer *out)

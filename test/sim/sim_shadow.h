@@ -27,7 +27,10 @@ uint64_t shadow_lsn(const struct shadow *s);
 
 /* False when there is no such instance, or it is purged. */
 bool shadow_view(struct shadow *s, struct bytes key, struct instance_view *out);
-/* There is or was such an instance. */
+/* Its start was put off and is not admitted yet. */
+bool shadow_waits(struct shadow *s, struct bytes key);
+uint64_t shadow_waiting_n(const struct shadow *s);
+/* There is or was such an instance, or it waits. */
 bool shadow_knows(struct shadow *s, struct bytes key);
 bool shadow_history(struct shadow *s, struct bytes key, struct buffer *out);
 /* A row that the archive is about to store must not be ahead of the frames. */

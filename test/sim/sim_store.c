@@ -83,6 +83,13 @@ static void sim_usage(struct journal *j, uint64_t *bytes, bool *has_spare)
     journal_usage(journal_of(j)->inner, bytes, has_spare);
 }
 
+static uint64_t sim_space(struct journal *j) { return journal_space(journal_of(j)->inner); }
+
+static enum status sim_open_reader(struct journal *j, struct mem *mem, struct journal_reader **out)
+{
+    return journal_open_reader(journal_of(j)->inner, mem, out);
+}
+
 static void sim_journal_close(struct journal *j)
 {
     struct sim_journal *s = journal_of(j);
@@ -97,6 +104,8 @@ static const struct journal_ops sim_journal_ops = {
     .append = sim_append,
     .trim = sim_trim,
     .usage = sim_usage,
+    .space = sim_space,
+    .open_reader = sim_open_reader,
     .close = sim_journal_close,
 };
 

@@ -43,6 +43,9 @@ static struct bytes input_key(const struct input *in)
     case INPUT_WORKER_RENEW: return in->lease.ref.key;
     case INPUT_CLOCK_TICK: return BYTES_NONE;
     case INPUT_PARTITION_MESSAGE: return in->message.target;
+    case INPUT_BACKLOG_ADMIT:
+    case INPUT_BACKLOG_CARRY: return in->record;
+    case INPUT_SOURCE_POSITION: return in->position.source;
     case INPUT_PARTITION_ACK: return BYTES_NONE;
     }
     return BYTES_NONE;

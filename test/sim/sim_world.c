@@ -86,6 +86,25 @@ static void draw_wire(struct sim_options *o, bool is_calm)
     for (int i = FAULT_KIND_LINK_RESET; i < SIM_FAULTS_N; i++) o->fault_rate[i] = 0;
 }
 
+/* In half of the seeds most starts wait. Of its own chance, so that the rest of a seed stays. */
+static void draw_backlog(struct sim_options *o)
+{
+    struct rng rng;
+
+    rng_init(&rng, o->seed ^ UINT64_C(0x6261636b6c6f67));
+    o->active_max = 20000;
+    o->active_max_by_name = 10000;
+    o->backlog_n_max = 2000000;
+    o->carry_size_min = (uint64_t)256 << 20;
+    if (rng_chance(&rng, 500)) return;
+    o->active_max = (uint32_t)PICK(&rng, 1, 3, 10, 50);
+    o->active_max_by_name = (uint32_t)PICK(&rng, 1, 2, 10);
+    o->rate_by_name = (uint32_t)PICK(&rng, 0, 0, 20, 200);
+    o->backlog_n_max = (uint64_t)PICK(&rng, 5, 50, 2000000, 2000000);
+    o->carry_size_min = (uint64_t)PICK(&rng, 0, 2 << 10, 64 << 10);
+    o->backlog_hash_mask = (uint64_t)PICK(&rng, 0, 0, 3, 255);
+}
+
 void sim_options_draw(struct sim_options *o, uint64_t seed, int64_t load_ms, bool is_calm)
 {
     struct rng rng;
@@ -129,6 +148,7 @@ void sim_options_draw(struct sim_options *o, uint64_t seed, int64_t load_ms, boo
         o->hot_bytes_max += (uint64_t)o->partitions_n * (100 << 10);
     }
     draw_wire(o, is_calm);
+    draw_backlog(o);
 }
 
 void sim_options_print(const struct sim_options *o)
@@ -137,7 +157,8 @@ void sim_options_print(const struct sim_options *o)
            "subjects=%u think_ms=%lld blow_ms=%lld disturb=%u segment=%llu hot_bytes=%llu "
            "batch_bytes=%llu idle_evict_ms=%lld archive_every_ms=%lld archive_batch=%llu "
            "horizon_ms=%lld resend_ms=%lld commit_us=%lld network_us=%lld work_us=%lld "
-           "timer_ms_max=%lld hot_workers=%u check_every_step=%d\n",
+           "timer_ms_max=%lld hot_workers=%u check_every_step=%d active=%u by_name=%u rate=%u "
+           "backlog=%llu carry=%llu hash_mask=%llx\n",
            (unsigned long long)o->seed, (long long)o->load_ms, o->shards_n, o->partitions_n,
            o->hubs_n, o->clients_n, o->workers_n, o->subjects_max, (long long)o->think_ms,
            (long long)o->blow_ms, o->disturb_rate, (unsigned long long)o->segment_size,
@@ -145,7 +166,10 @@ void sim_options_print(const struct sim_options *o)
            (long long)o->idle_evict_ms, (long long)o->archive_every_ms,
            (unsigned long long)o->archive_batch_n, (long long)o->horizon_ms,
            (long long)o->resend_ms, (long long)o->commit_us, (long long)o->network_us,
-           (long long)o->work_us, (long long)o->timer_ms_max, o->hot_workers, o->check_every_step);
+           (long long)o->work_us, (long long)o->timer_ms_max, o->hot_workers, o->check_every_step,
+           o->active_max, o->active_max_by_name, o->rate_by_name,
+           (unsigned long long)o->backlog_n_max, (unsigned long long)o->carry_size_min,
+           (unsigned long long)o->backlog_hash_mask);
     printf("wire_share=%u piece_size=%llu ping_ms=%lld grace_ms=%lld queue_size=%llu "
            "history_size=%llu errands=%llu\n",
            o->wire_share, (unsigned long long)o->piece_size_max, (long long)o->ping_ms,

@@ -119,6 +119,13 @@ struct sim_options {
     int64_t timer_ms_max; /* of the long timers */
     uint32_t hot_workers; /* per mille of the workers that keep executions in memory */
     bool check_every_step;
+    /* Of starts that wait; few seeds have small ones. */
+    uint32_t active_max;
+    uint32_t active_max_by_name;
+    uint32_t rate_by_name;
+    uint64_t backlog_n_max;
+    uint64_t carry_size_min;
+    uint64_t backlog_hash_mask;
     /* Of gRPC. */
     uint32_t wire_share;     /* per mille of clients and workers; 0 = there is no front */
     uint64_t piece_size_max; /* of what a connection brings at once */

@@ -28,6 +28,7 @@ struct world {
     struct rng rng;
     enum status append_status; /* of the journal, from now on */
     bool has_spare;
+    uint64_t disk_free; /* bytes */
 
     /* the process */
     struct env env;
@@ -83,6 +84,15 @@ static inline void world_usage(struct journal *j, uint64_t *bytes, bool *has_spa
     journal_usage(w->inner, bytes, has_spare);
     *has_spare = w->world->has_spare;
 }
+static inline uint64_t world_space(struct journal *j)
+{
+    return world_journal_of(j)->world->disk_free;
+}
+static inline enum status world_open_reader(struct journal *j, struct mem *mem,
+                                            struct journal_reader **out)
+{
+    return journal_open_reader(world_journal_of(j)->inner, mem, out);
+}
 static inline void world_journal_close(struct journal *j)
 {
     struct world_journal *w = world_journal_of(j);
@@ -96,6 +106,8 @@ static const struct journal_ops world_journal_ops = {
     .append = world_append,
     .trim = world_trim,
     .usage = world_usage,
+    .space = world_space,
+    .open_reader = world_open_reader,
     .close = world_journal_close,
 };
 
@@ -297,7 +309,7 @@ static inline void world_open(struct world *w)
 
 static inline void world_init(struct world *w)
 {
-    *w = (struct world){.now_ns = WORLD_START_NS, .has_spare = true};
+    *w = (struct world){.now_ns = WORLD_START_NS, .has_spare = true, .disk_free = UINT64_MAX};
     mem_init(&w->machine_mem, SIZE_MAX);
     mem_init(&w->mem, SIZE_MAX);
     mem_init(&w->tool_mem, SIZE_MAX);

@@ -26,6 +26,8 @@ struct world {
     norn_client *client;
     norn_worker *worker;
     struct norn_worker_options options;
+    const struct norn_policy *policies; /* of an engine in this process */
+    size_t policies_n;
     pthread_mutex_t mutex;
     char lines[8000];
     char directory[300];
@@ -52,8 +54,8 @@ static inline bool world_has_line(struct world *w, const char *part)
     do {                                                                                           \
         norn_status got_status = (got);                                                            \
         if (got_status != (expected))                                                              \
-            test_fail(__FILE__, __LINE__, "expected %s, got %s", norn_status_name(expected),       \
-                      norn_status_name(got_status));                                               \
+            test_fail(__FILE__, __LINE__, "expected %s, got %s", norn_status_text(expected),       \
+                      norn_status_text(got_status));                                               \
     } while (0)
 
 static inline void world_open_engine(struct world *w)
@@ -61,6 +63,8 @@ static inline void world_open_engine(struct world *w)
     struct norn_engine_options engine = NORN_ENGINE_OPTIONS;
     struct norn_client_options client = NORN_CLIENT_OPTIONS;
     engine.directory = w->directory;
+    engine.policies = w->policies;
+    engine.policies_n = w->policies_n;
     if (getenv("NORN") != NULL) {
         snprintf(w->server.directory, sizeof w->server.directory, "%s", w->directory);
         server_process_start(&w->server);
@@ -80,14 +84,16 @@ static inline void world_open_worker(struct world *w)
 }
 
 /* Register functions, then world_start(). */
-static inline void world_open(struct world *w)
+static inline void world_open_with(struct world *w, const struct norn_policy *policies, size_t n)
 {
-    *w = (struct world){.options = NORN_WORKER_OPTIONS};
+    *w = (struct world){.options = NORN_WORKER_OPTIONS, .policies = policies, .policies_n = n};
     pthread_mutex_init(&w->mutex, NULL);
     snprintf(w->directory, sizeof w->directory, "%s/data", test_directory());
     world_open_engine(w);
     world_open_worker(w);
 }
+
+static inline void world_open(struct world *w) { world_open_with(w, NULL, 0); }
 
 static inline void world_start(struct world *w)
 {
@@ -120,9 +126,9 @@ static inline void world_begin(struct world *w, const char *name, const char *id
 static inline struct norn_info *world_wait(struct world *w, const char *id)
 {
     struct norn_info *info = NULL;
-    norn_status status = norn_wait(w->client, id, WAIT_MS, &info);
+    norn_status status = norn_get(w->client, id, WAIT_MS, &info);
     if (status != NORN_OK)
-        test_fail(__FILE__, __LINE__, "waiting for %s: %s\n%s", id, norn_status_name(status),
+        test_fail(__FILE__, __LINE__, "waiting for %s: %s\n%s", id, norn_status_text(status),
                   w->lines);
     return info;
 }

@@ -398,7 +398,7 @@ TEST(snapshots_and_journal_fold_to_the_same_state)
         while (reader_left(&r) > 0) {
             struct record record;
             EXPECT_STATUS(OK, record_decode(&r, &record));
-            EXPECT_STATUS(OK, core_apply(c, 1, &record));
+            EXPECT_STATUS(OK, core_apply(c, (struct place){.lsn = 1}, &record));
         }
         core_check(c);
         test_note("cut %d", cut);

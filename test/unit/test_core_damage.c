@@ -81,7 +81,7 @@ static void apply_prefix(struct core *c, struct bytes journal, size_t end)
     while (reader_left(&r) > 0) {
         struct record record;
         EXPECT_STATUS(OK, record_decode(&r, &record));
-        EXPECT_STATUS(OK, core_apply(c, 1, &record));
+        EXPECT_STATUS(OK, core_apply(c, (struct place){.lsn = 1}, &record));
     }
 }
 
@@ -94,7 +94,7 @@ static void try_record(struct kit *k, struct bytes journal, size_t start, struct
     struct core *c = fresh_core(k);
     apply_prefix(c, journal, start);
     uint64_t before = core_digest(c);
-    enum status status = core_apply(c, 1, &record);
+    enum status status = core_apply(c, (struct place){.lsn = 1}, &record);
     if (status != OK) {
         EXPECT_STATUS(E_CORRUPT, status);
         EXPECT(before == core_digest(c));
@@ -278,7 +278,7 @@ static void expect_refused(struct bad *b, const char *key, struct record record)
     record.key = bytes_of_text(key);
     record.event = buffer_view(&b->event);
     record.events = buffer_view(&b->events);
-    EXPECT_STATUS(E_CORRUPT, core_apply(b->c, 1, &record));
+    EXPECT_STATUS(E_CORRUPT, core_apply(b->c, (struct place){.lsn = 1}, &record));
     EXPECT(before == core_digest(b->c));
     core_check(b->c);
     buffer_clear(&b->event);

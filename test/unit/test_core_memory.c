@@ -387,13 +387,13 @@ TEST(memory_fails_in_recovery)
             while (reader_left(&r) > 0) {
                 struct record record;
                 EXPECT_STATUS(OK, record_decode(&r, &record));
-                enum status status = core_apply(c, 1, &record);
+                enum status status = core_apply(c, (struct place){.lsn = 1}, &record);
                 if (status != OK) {
                     EXPECT_STATUS(E_NOMEM, status);
                     mem.fail_at = 0;
                     is_reached = true;
                     core_check(c);
-                    EXPECT_STATUS(OK, core_apply(c, 1, &record));
+                    EXPECT_STATUS(OK, core_apply(c, (struct place){.lsn = 1}, &record));
                 }
             }
             if (mem.fail_at == 0 || mem.fail_forever) is_reached = is_reached || mem.fail_at <= 1;

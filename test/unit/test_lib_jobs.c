@@ -96,7 +96,7 @@ TEST(many_jobs_are_started_and_end)
         struct norn_info *info = NULL;
         EXPECT_NORN(NORN_OK, jobs[n].status);
         if (n % 3 != 0) EXPECT_TEXT(lent[n].id, jobs[n].id);
-        EXPECT_NORN(NORN_OK, norn_get(w.client, jobs[n].id, &info));
+        EXPECT_NORN(NORN_OK, norn_get(w.client, jobs[n].id, 0, &info));
         EXPECT_EQ(NORN_COMPLETED, info->state);
         EXPECT_TEXT(inputs[n], (const char *)info->output.ptr);
         norn_info_free(info);

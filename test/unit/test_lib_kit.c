@@ -119,7 +119,7 @@ static norn_status parent(norn_context *ctx, struct norn_bytes input, struct nor
     if (status == NORN_OK) {
         status = norn_call_entity(ctx, "@counter@a", "get", NORN_NONE, output);
     }
-    return status == NORN_OK ? norn_unlock(ctx) : status;
+    return status == NORN_OK ? norn_lock(ctx, NULL) : status;
 }
 
 static int64_t entity_now_ms;
@@ -130,7 +130,7 @@ static norn_status counter(norn_context *ctx, const char *operation, struct norn
     (void)user;
     entity_now_ms = norn_now(ctx);
     if (strcmp(operation, "add") == 0) return norn_set_state(ctx, input);
-    *output = norn_state(ctx);
+    *output = norn_here(ctx)->state;
     return NORN_OK;
 }
 
@@ -310,7 +310,7 @@ TEST(children_and_entities_run_for_real)
                 "lock @counter@a @counter@b\nask @counter@a get\nunlock @counter@a\n"
                 "unlock @counter@b\n",
                 norn_test_calls(test));
-    EXPECT_NORN(NORN_OK, norn_get(norn_test_client(test), "@counter@a", &state));
+    EXPECT_NORN(NORN_OK, norn_get(norn_test_client(test), "@counter@a", 0, &state));
     EXPECT_TEXT("5", (const char *)state->output.ptr);
     EXPECT_EQ(info->created_ms, entity_now_ms);
     norn_info_free(state);
@@ -428,18 +428,18 @@ TEST(the_client_of_a_test_does_what_clients_do)
     int n = 0;
     add(test, "Approval", approval, NULL);
     EXPECT_NORN(NORN_OK, norn_start(client, "Approval", NORN_NONE, NULL, id));
-    EXPECT_NORN(NORN_E_TIMEOUT, norn_wait(client, id, HOUR_MS, NULL));
+    EXPECT_NORN(NORN_E_TIMEOUT, norn_get(client, id, HOUR_MS, NULL));
     EXPECT_NORN(NORN_OK, norn_control(client, id, NORN_SUSPEND, NORN_NONE));
     EXPECT_NORN(NORN_OK, norn_raise(client, id, "approved", norn_text("y")));
-    EXPECT_NORN(NORN_OK, norn_get(client, id, &info));
+    EXPECT_NORN(NORN_OK, norn_get(client, id, 0, &info));
     EXPECT_EQ(NORN_SUSPENDED, info->state);
     norn_info_free(info);
     EXPECT_NORN(NORN_OK, norn_control(client, id, NORN_RESUME, NORN_NONE));
-    EXPECT_NORN(NORN_OK, norn_get(client, id, &info));
+    EXPECT_NORN(NORN_OK, norn_get(client, id, 0, &info));
     expect_output("y", info);
     norn_info_free(info);
     EXPECT_NORN(NORN_OK, norn_start(client, "Approval", NORN_NONE, NULL, id));
-    EXPECT_NORN(NORN_OK, norn_wait(client, id, -1, &info)); /* a day, by the test's clock */
+    EXPECT_NORN(NORN_OK, norn_get(client, id, -1, &info)); /* a day, by the test's clock */
     expect_output("too late", info);
     norn_info_free(info);
     EXPECT_NORN(NORN_OK, norn_list(client, NULL, count_info, &n));
@@ -448,7 +448,7 @@ TEST(the_client_of_a_test_does_what_clients_do)
     EXPECT_NORN(NORN_OK, norn_list(client, &query, count_info, &n));
     EXPECT_EQ(2, n);
     EXPECT_NORN(NORN_OK, norn_control(client, id, NORN_PURGE, NORN_NONE));
-    EXPECT_NORN(NORN_E_NOT_FOUND, norn_get(client, id, &info));
+    EXPECT_NORN(NORN_E_NOT_FOUND, norn_get(client, id, 0, &info));
     EXPECT_NORN(NORN_E_UNSUPPORTED, norn_worker_start(norn_test_worker(test)));
     norn_test_free(test);
 }

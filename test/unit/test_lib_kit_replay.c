@@ -51,7 +51,7 @@ static norn_status order(norn_context *ctx, struct norn_bytes input, struct norn
     struct norn_bytes charged = NORN_NONE;
     norn_status status =
         norn_call(ctx, *mind == OTHER_ACTIVITY ? "Debit" : "Charge", input, NULL, &charged);
-    if (!norn_is_replaying(ctx)) fresh_n++;
+    if (!norn_here(ctx)->is_replaying) fresh_n++;
     if (status == NORN_OK && *mind != NO_TIMER) status = norn_sleep(ctx, 1000);
     if (status != NORN_OK || *mind == ENDS_EARLY) return status;
     status = norn_call_child(ctx, *mind == OTHER_CHILD ? "Send" : "Ship", input, NULL, NULL);

@@ -54,7 +54,7 @@ static norn_status everything(norn_context *ctx, struct norn_bytes input, struct
     if ((status = norn_lock(ctx, locks)) != NORN_OK) return status;
     if ((status = norn_call_entity(ctx, "@count@1", "set", norn_text("x"), NULL)) != NORN_OK)
         return status;
-    if ((status = norn_unlock(ctx)) != NORN_OK) return status;
+    if ((status = norn_lock(ctx, NULL)) != NORN_OK) return status;
     if ((status = norn_send_event(ctx, norn_here(ctx)->id, "self", input)) != NORN_OK)
         return status;
     if ((status = norn_wait_event(ctx, "self", 60000, output)) != NORN_OK) return status;
@@ -137,7 +137,7 @@ TEST(asking_without_memory_is_a_status)
         start.reuse = NORN_REUSE_KEEP;
         memory_fail_at = n;
         norn_status status = norn_start(w.client, "everything", norn_text("x"), &start, NULL);
-        if (status == NORN_OK) status = norn_get(w.client, "i", &info);
+        if (status == NORN_OK) status = norn_get(w.client, "i", 0, &info);
         if (status == NORN_OK) status = norn_history(w.client, "i", ignore_event, NULL);
         if (status == NORN_OK) status = norn_list(w.client, NULL, ignore_row, NULL);
         bool is_over = memory_fail_at > 0;
@@ -170,11 +170,11 @@ static void run_all(bool is_cold)
         snprintf(id, sizeof id, "i-%llu", (unsigned long long)n);
         world_begin(&w, "everything", id, "payload");
         memory_fail_at = n;
-        norn_status status = norn_wait(w.client, id, WAIT_MS, NULL);
+        norn_status status = norn_get(w.client, id, WAIT_MS, NULL);
         is_over = memory_fail_at > 0;
         memory_fail_at = 0;
         failed_n += !is_over;
-        if (status != NORN_OK) test_fail(__FILE__, __LINE__, "wait: %s", norn_status_name(status));
+        if (status != NORN_OK) test_fail(__FILE__, __LINE__, "wait: %s", norn_status_text(status));
         struct norn_info *info = world_wait(&w, id);
         /* an activity may say NORN_E_NOMEM itself, and then that is its failure */
         if (info->state == NORN_COMPLETED)

@@ -166,7 +166,7 @@ static norn_status some_fail(norn_context *ctx, struct norn_bytes input, struct 
     (void)norn_begin_call(ctx, NORN_ACTIVITY, "decline", NORN_NONE, NULL, &tasks[1]);
     (void)norn_begin_call(ctx, NORN_ACTIVITY, "echo", norn_text("c"), NULL, &tasks[2]);
     if (norn_when_all(ctx, tasks, 3) != NORN_E_FAILED) return NORN_E_INVALID;
-    if (strcmp(norn_error(ctx).message, "no money") != 0) return NORN_E_INVALID;
+    if (strcmp(norn_here(ctx)->failure.message, "no money") != 0) return NORN_E_INVALID;
     return norn_await(ctx, tasks[2], output);
 }
 
@@ -302,7 +302,7 @@ TEST_BOTH(waiting_for_an_event_ends_with_its_time)
     begin(&w, is_cold, event_or_timeout);
     world_start(&w);
     world_begin(&w, "main", "i", NULL);
-    EXPECT_NORN(NORN_E_TIMEOUT, norn_wait(w.client, "i", 100, NULL));
+    EXPECT_NORN(NORN_E_TIMEOUT, norn_get(w.client, "i", 100, NULL));
     EXPECT_NORN(NORN_OK, norn_raise(w.client, "i", "approval", norn_text("yes")));
     world_expect_output(&w, "i", "yes");
     end(&w, is_cold);
@@ -376,7 +376,7 @@ static norn_status parent(norn_context *ctx, struct norn_bytes input, struct nor
     if (norn_call_child(ctx, "failing", NORN_NONE, NULL, NULL) != NORN_E_FAILED)
         return NORN_E_INVALID;
     snprintf(text, sizeof text, "%.*s; %.*s; %.*s; %s", (int)a.len, (const char *)a.ptr, (int)b.len,
-             (const char *)b.ptr, (int)c.len, (const char *)c.ptr, norn_error(ctx).message);
+             (const char *)b.ptr, (int)c.len, (const char *)c.ptr, norn_here(ctx)->failure.message);
     return text_out(ctx, text, output);
 }
 
@@ -411,7 +411,7 @@ static norn_status counter(norn_context *ctx, const char *operation, struct norn
     int value = 0;
     char text[32];
     (void)user;
-    struct norn_bytes state = norn_state(ctx);
+    struct norn_bytes state = norn_here(ctx)->state;
     if (state.ptr != NULL) sscanf(state.ptr, "%d", &value);
     if (strcmp(operation, "add") == 0) {
         int more = 0;
@@ -441,12 +441,12 @@ static norn_status counts(norn_context *ctx, struct norn_bytes input, struct nor
     if (status != NORN_OK) return status;
     status = norn_call_entity(ctx, "@Counter@two", "add", norn_text("6"), &b);
     if (status != NORN_OK) return status;
-    status = norn_unlock(ctx);
+    status = norn_lock(ctx, NULL);
     if (status != NORN_OK) return status;
-    if (norn_unlock(ctx) != NORN_E_PRECONDITION) return NORN_E_INVALID;
+    if (norn_lock(ctx, NULL) != NORN_E_PRECONDITION) return NORN_E_INVALID;
     if (norn_call_entity(ctx, "@counter@one", "add", norn_text("96"), NULL) != NORN_E_FAILED)
         return NORN_E_INVALID;
-    if (strcmp(norn_error(ctx).type, "TooMuch") != 0) return NORN_E_INVALID;
+    if (strcmp(norn_here(ctx)->failure.type, "TooMuch") != 0) return NORN_E_INVALID;
     status = norn_send_event(ctx, "@counter@one", "tell", NORN_NONE);
     if (status != NORN_OK) return status;
     status = norn_call_entity(ctx, "@counter@one", "get", NORN_NONE, &a);
@@ -469,7 +469,7 @@ TEST_BOTH(entities_are_called_locked_and_signalled)
     /* the signal that the entity sent */
     struct norn_info *info = NULL;
     for (int n = 0; n < 2000; n++) {
-        if (norn_get(w.client, "@counter@other", &info) == NORN_OK && info->output.ptr != NULL)
+        if (norn_get(w.client, "@counter@other", 0, &info) == NORN_OK && info->output.ptr != NULL)
             break;
         norn_info_free(info);
         info = NULL;
@@ -503,7 +503,7 @@ TEST_BOTH(an_event_reaches_another_instance)
     world_begin(&w, "main", "i", NULL);
     world_expect_output(&w, "i", "sent");
     EXPECT_NORN(NORN_OK, norn_raise(w.client, "receiver", "approval", norn_text("x")));
-    (void)norn_wait(w.client, "receiver", WAIT_MS, NULL);
+    (void)norn_get(w.client, "receiver", WAIT_MS, NULL);
     world_close(&w);
 }
 
@@ -572,8 +572,8 @@ TEST_BOTH(a_status_stays_until_it_changes_and_a_line_is_written_once)
     begin(&w, is_cold, tells_status);
     world_start(&w);
     world_begin(&w, "main", "i", NULL);
-    EXPECT_NORN(NORN_E_TIMEOUT, norn_wait(w.client, "i", 100, NULL));
-    EXPECT_NORN(NORN_OK, norn_get(w.client, "i", &info));
+    EXPECT_NORN(NORN_E_TIMEOUT, norn_get(w.client, "i", 100, NULL));
+    EXPECT_NORN(NORN_OK, norn_get(w.client, "i", 0, &info));
     EXPECT_EQ(NORN_RUNNING, info->state);
     EXPECT_TEXT("\"begun\"", (const char *)info->custom_status.ptr);
     norn_info_free(info);

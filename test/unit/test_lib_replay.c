@@ -84,7 +84,7 @@ static void run_until_it_waits(struct world *w, const char *id, const char *what
     program = what;
     EXPECT_NORN(NORN_OK, norn_start(w->client, "main", NORN_NONE, &start, NULL));
     for (int n = 0; n < 4; n++) {
-        EXPECT_NORN(NORN_E_TIMEOUT, norn_wait(w->client, id, 20, NULL));
+        EXPECT_NORN(NORN_E_TIMEOUT, norn_get(w->client, id, 20, NULL));
     }
 }
 
@@ -246,11 +246,11 @@ TEST(a_long_history_is_replayed_in_time)
     struct norn_info *info = NULL;
     for (int n = 0; n < 400; n++) {
         world_pause();
-        EXPECT_NORN(NORN_OK, norn_get(w.client, "i", &info));
+        EXPECT_NORN(NORN_OK, norn_get(w.client, "i", 0, &info));
         int64_t updated_ms = info->updated_ms;
         norn_info_free(info);
-        if (norn_wait(w.client, "i", 100, NULL) != NORN_E_TIMEOUT) break;
-        EXPECT_NORN(NORN_OK, norn_get(w.client, "i", &info));
+        if (norn_get(w.client, "i", 100, NULL) != NORN_E_TIMEOUT) break;
+        EXPECT_NORN(NORN_OK, norn_get(w.client, "i", 0, &info));
         bool is_waiting = info->updated_ms == updated_ms;
         norn_info_free(info);
         if (is_waiting) break;

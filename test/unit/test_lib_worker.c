@@ -131,7 +131,7 @@ static void *start_many(void *user)
         snprintf(id, sizeof id, "%s-%d", prefix, n);
         start.id = id;
         if (norn_start(shared->client, "quick", NORN_NONE, &start, NULL) != NORN_OK) return user;
-        if (n % 4 == 0 && norn_wait(shared->client, id, WAIT_MS, NULL) != NORN_OK) return user;
+        if (n % 4 == 0 && norn_get(shared->client, id, WAIT_MS, NULL) != NORN_OK) return user;
     }
     return NULL;
 }
@@ -170,11 +170,11 @@ static norn_status beats(norn_context *ctx, struct norn_bytes input, struct norn
     (void)input;
     (void)user;
     if (norn_call(ctx, "x", NORN_NONE, NULL, NULL) != NORN_E_UNSUPPORTED) return NORN_E_INVALID;
-    if (norn_is_replaying(ctx)) return NORN_E_INVALID;
+    if (norn_here(ctx)->is_replaying) return NORN_E_INVALID;
     norn_log(ctx, "beating %d", 7);
     norn_status status = norn_heartbeat(ctx, 1000);
     snprintf(text, sizeof text, "%s %s %u %s", here->id, here->name, here->attempt,
-             norn_status_name(status));
+             norn_status_text(status));
     *output = joined(ctx, text, NORN_NONE);
     return NORN_OK;
 }
@@ -198,7 +198,7 @@ TEST(an_activity_knows_where_it_runs_and_can_ask_for_time)
     EXPECT_NORN(NORN_OK, norn_activity_add(w.worker, "beats", 0, beats, NULL));
     world_start(&w);
     world_begin(&w, "once", "i", NULL);
-    world_expect_output(&w, "i", "i beats 1 NORN_OK");
+    world_expect_output(&w, "i", "i beats 1 NORN_OK: done");
     EXPECT(world_has_line(&w, "beating 7"));
     world_close(&w);
 }
@@ -232,7 +232,7 @@ TEST(a_kept_orchestration_that_is_ahead_of_its_history_is_made_again)
     while (!atomic_load(&is_inside)) world_pause();
     EXPECT_NORN(NORN_OK, norn_control(w.client, "i", NORN_SUSPEND, NORN_NONE));
     atomic_store(&may_leave, true);
-    EXPECT_NORN(NORN_E_TIMEOUT, norn_wait(w.client, "i", 100, NULL));
+    EXPECT_NORN(NORN_E_TIMEOUT, norn_get(w.client, "i", 100, NULL));
     EXPECT_NORN(NORN_OK, norn_control(w.client, "i", NORN_RESUME, NORN_NONE));
     world_expect_output(&w, "i", "counted");
     world_close(&w);
@@ -300,9 +300,9 @@ TEST(a_client_steers_instances)
     world_open(&w);
     EXPECT_NORN(NORN_OK, norn_orchestrator(w.worker, "waits", NULL, waits, NULL));
     world_start(&w);
-    EXPECT_NORN(NORN_E_NOT_FOUND, norn_get(w.client, "nobody", &info));
+    EXPECT_NORN(NORN_E_NOT_FOUND, norn_get(w.client, "nobody", 0, &info));
     EXPECT(norn_client_error(w.client)[0] != '\0');
-    EXPECT_NORN(NORN_E_NOT_FOUND, norn_wait(w.client, "nobody", 10, NULL));
+    EXPECT_NORN(NORN_E_NOT_FOUND, norn_get(w.client, "nobody", 10, NULL));
     EXPECT_NORN(NORN_E_NOT_FOUND, norn_raise(w.client, "nobody", "go", NORN_NONE));
     EXPECT_NORN(NORN_E_NOT_FOUND, norn_control(w.client, "nobody", NORN_TERMINATE, NORN_NONE));
     EXPECT_NORN(NORN_E_INVALID, norn_start(w.client, "", NORN_NONE, NULL, NULL));
@@ -319,8 +319,8 @@ TEST(a_client_steers_instances)
     /* suspended ones do not go on */
     EXPECT_NORN(NORN_OK, norn_control(w.client, id, NORN_SUSPEND, norn_text("lunch")));
     EXPECT_NORN(NORN_OK, norn_raise(w.client, id, "go", norn_text("out")));
-    EXPECT_NORN(NORN_E_TIMEOUT, norn_wait(w.client, id, 50, NULL));
-    EXPECT_NORN(NORN_OK, norn_get(w.client, id, &info));
+    EXPECT_NORN(NORN_E_TIMEOUT, norn_get(w.client, id, 50, NULL));
+    EXPECT_NORN(NORN_OK, norn_get(w.client, id, 0, &info));
     EXPECT_EQ(NORN_SUSPENDED, info->state);
     EXPECT_TEXT("in", (const char *)info->input.ptr);
     norn_info_free(info);
@@ -335,7 +335,7 @@ TEST(a_client_steers_instances)
     EXPECT(strstr(text, "\"tags\":[{\"key\":\"colour\",\"value\":\"red\"}]") != NULL);
     EXPECT(strstr(text, "\"executionSuspended\":{\"input\":\"lunch\"}") != NULL);
     EXPECT_NORN(NORN_OK, norn_control(w.client, id, NORN_PURGE, NORN_NONE));
-    EXPECT_NORN(NORN_E_NOT_FOUND, norn_get(w.client, id, &info));
+    EXPECT_NORN(NORN_E_NOT_FOUND, norn_get(w.client, id, 0, &info));
     /* terminated, begun again */
     world_begin(&w, "waits", "t", NULL);
     EXPECT_NORN(NORN_OK, norn_control(w.client, "t", NORN_TERMINATE, norn_text("enough")));
@@ -395,8 +395,8 @@ TEST(an_engine_is_opened_once_and_says_why_not)
     EXPECT(strstr(why, "in use by another process") != NULL);
     EXPECT_NORN(NORN_E_INVALID, norn_engine_open(NULL, &second, NULL));
     EXPECT_NORN(NORN_E_INVALID, norn_client_open(&none, &client));
-    EXPECT_TEXT("NORN_E_BUSY", norn_status_name(NORN_E_BUSY));
-    EXPECT_TEXT("another process has the directory", norn_status_text(NORN_E_BUSY));
-    EXPECT_TEXT("0.1.0", norn_version());
+    EXPECT_TEXT("NORN_E_BUSY: another process has the directory", norn_status_text(NORN_E_BUSY));
+    EXPECT_TEXT("NORN_E_UNKNOWN: this is no status of this version",
+                norn_status_text((norn_status)99));
     world_close(&w);
 }

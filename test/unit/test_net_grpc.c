@@ -113,7 +113,7 @@ TEST(a_call_knows_nothing_of_the_one_before)
     world_release(&w);
 }
 
-/* What says that it is gRPC and cannot be is answered by HTTP. What does not is in test_net_http. */
+/* What says that it is gRPC and cannot be is answered by HTTP. The rest is in test_net_http. */
 TEST(other_kinds_of_grpc_are_refused_by_http)
 {
     static const char *const cases[][3] = {

@@ -596,8 +596,8 @@ TEST(a_large_answer_to_a_slow_reader_is_whole)
     stop();
 }
 
-/* A body that is made as it goes: what waits for its reader is bounded, and it is whole. The date is
- * that of today. */
+/* A body that is made as it goes: what waits for its reader is bounded, and it is whole. It
+ * has a date. */
 TEST(a_streamed_page_to_a_slow_reader_is_whole)
 {
     static uint8_t block[256 * 1024];

@@ -223,8 +223,7 @@ TEST(a_start_waits_for_the_end_or_the_time)
                 "{\"name\":\"wait\",\"id\":\"w\"}");
     rested_turn(&world);
     EXPECT(!line->is_over);
-    for (unsigned n = 0; n < 200 && !line->is_over; n++) rested_advance_ms(&world, 100);
-    EXPECT_EQ(202, rested_await(line));
+    EXPECT_EQ(202, rested_await_long(line));
     EXPECT(line_has(line, "\"id\":\"w\""));
     EXPECT(line_has_header(line, "preference-applied: wait=5"));
     rested_close(&world);

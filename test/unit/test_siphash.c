@@ -3,7 +3,8 @@
 
 #include "test/lib/test.h"
 
-/* The vectors of SipHash's authors: key 00..0f, input 00 01 02 … of each length. */
+/* Input 00 01 02 … of each length. The 128 bits are the vectors of SipHash's authors, key 00..0f;
+ * the 64 bits those of CPython (3.11, key 0), an implementation of SipHash-1-3 that is not ours. */
 struct vector {
     size_t len;
     const char *hash64;
@@ -11,30 +12,31 @@ struct vector {
 };
 
 static const struct vector vectors[] = {
-    {0, "310e0edd47db6f72", "a3817f04ba25a8e66df67214c7550293"},
-    {1, "fd67dc93c539f874", "da87c1d86b99af44347659119b22fc45"},
-    {2, "5a4fa9d909806c0d", "8177228da4a45dc7fca38bdef60affe4"},
-    {3, "2d7efbd796666785", "9c70b60c5267a94e5f33b6b02985ed51"},
-    {4, "b7877127e09427cf", "f88164c12d9c8faf7d0f6e7c7bcd5579"},
-    {5, "8da699cd64557618", "1368875980776f8854527a07690e9627"},
-    {6, "cee3fe586e46c9cb", "14eeca338b208613485ea0308fd7a15e"},
-    {7, "37d1018bf50002ab", "a1f1ebbed8dbc153c0b84aa61ff08239"},
-    {8, "6224939a79f5f593", "3b62a9ba6258f5610f83e264f31497b4"},
-    {9, "b0e4a90bdf82009e", "264499060ad9baabc47f8b02bb6d71ed"},
-    {10, "f3b9dd94c5bb5d7a", "00110dc378146956c95447d3f3d0fbba"},
-    {11, "a7ad6b22462fb3f4", "0151c568386b6677a2b4dc6f81e5dc18"},
-    {12, "fbe50e86bc8f1e75", "d626b266905ef35882634df68532c125"},
-    {13, "903d84c02756ea14", "9869e247e9c08b10d029934fc4b952f7"},
-    {14, "eef27a8e90ca23f7", "31fcefac66d7de9c7ec7485fe4494902"},
-    {15, "e545be4961ca29a1", "5493e99933b0a8117e08ec0f97cfc3d9"},
-    {16, "db9bc2577fcc2a3f", "6ee2a4ca67b054bbfd3315bf85230577"},
-    {63, "724506eb4c328a95", "5150d1772f50834a503e069a973fbd7c"},
+    {0, NULL, "a3817f04ba25a8e66df67214c7550293"},
+    {1, "73e4018e1214a968", "da87c1d86b99af44347659119b22fc45"},
+    {2, "69361ec445ac0b01", "8177228da4a45dc7fca38bdef60affe4"},
+    {3, "ade0f68e4a9a4c4d", "9c70b60c5267a94e5f33b6b02985ed51"},
+    {4, "bd4d3e81983fc47c", "f88164c12d9c8faf7d0f6e7c7bcd5579"},
+    {5, "7562f3df6921be5a", "1368875980776f8854527a07690e9627"},
+    {6, "db1c4f62875fc2e3", "14eeca338b208613485ea0308fd7a15e"},
+    {7, "5a3251c7b08a092f", "a1f1ebbed8dbc153c0b84aa61ff08239"},
+    {8, "ea2ebe7ee611d4ea", "3b62a9ba6258f5610f83e264f31497b4"},
+    {9, "624312959d7f9275", "264499060ad9baabc47f8b02bb6d71ed"},
+    {10, "1d1ab55aa6779faf", "00110dc378146956c95447d3f3d0fbba"},
+    {11, "fffc17668bce64fe", "0151c568386b6677a2b4dc6f81e5dc18"},
+    {12, "c2e19f0ffbf4baa6", "d626b266905ef35882634df68532c125"},
+    {13, "0d8e0f851132cfa0", "9869e247e9c08b10d029934fc4b952f7"},
+    {14, "67fefb799304867f", "31fcefac66d7de9c7ec7485fe4494902"},
+    {15, "eac991bb25b70ef3", "5493e99933b0a8117e08ec0f97cfc3d9"},
+    {16, "b7c5a53384187289", "6ee2a4ca67b054bbfd3315bf85230577"},
+    {63, "5973f3e5393e5d38", "5150d1772f50834a503e069a973fbd7c"},
 };
 
+static const uint64_t zeros[2];
 static const uint64_t key[2] = {UINT64_C(0x0706050403020100), UINT64_C(0x0f0e0d0c0b0a0908)};
 
-/* Every length of the last, partial word occurs: it must be SipHash-2-4 and nothing like it. */
-TEST(hashes_are_those_of_the_authors)
+/* Every length of the last, partial word occurs: it must be SipHash and nothing like it. */
+TEST(hashes_are_those_of_others)
 {
     uint8_t input[64];
 
@@ -45,8 +47,8 @@ TEST(hashes_are_those_of_the_authors)
         uint8_t out[16];
 
         test_note("length %zu", v->len);
-        store_u64(out, siphash64(key, data));
-        EXPECT_BYTES(test_hex(v->hash64), bytes_make(out, 8));
+        store_u64(out, siphash64(zeros, data));
+        if (v->hash64 != NULL) EXPECT_BYTES(test_hex(v->hash64), bytes_make(out, 8));
         siphash128(key, data, out);
         EXPECT_BYTES(test_hex(v->hash128), bytes_make(out, 16));
     }

@@ -326,6 +326,7 @@ TEST(a_read_waits_for_what_comes)
     stream_request_again(&call.request);
     call.request.read.from_kind = STREAM_FROM_NEXT;
     EXPECT(stream_call_post(&w, &call));
+    stream_world_run(&w);
     stream_world_advance(&w, 4000);
     EXPECT(!call.is_done);
     stream_world_advance(&w, 2000);
@@ -607,6 +608,7 @@ TEST(a_waiting_receive_gets_what_is_given_back)
     EXPECT_EQ(1, call.request.items_n);
     stream_request_again(&call.request);
     EXPECT(stream_call_post(&w, &call));
+    stream_world_run(&w);
     stream_world_advance(&w, 11000); /* the lock of the receive before this one */
     EXPECT(call.is_done);
     EXPECT_EQ(1, call.request.items_n);

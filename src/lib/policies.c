@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * See policies.h. Activities are told apart without regard to case, and so are these.
+ */
+#include "lib/policies.h"
+
+#include <strings.h>
+
+struct named_policy {
+    char *name;
+    size_t len;
+    struct policy policy;
+};
+
+static bool is_named(const struct named_policy *named, struct bytes name)
+{
+    return named->len == name.len &&
+           strncasecmp(named->name, (const char *)name.ptr, name.len) == 0;
+}
+
+const struct policy *policies_find(void *user, struct bytes name)
+{
+    const struct policies *p = user;
+
+    for (size_t i = 0; i < p->n; i++) {
+        if (is_named(&p->list[i], name)) return &p->list[i].policy;
+    }
+    return &p->otherwise;
+}
+
+static bool read_policy(const struct norn_policy *given, struct policy *out)
+{
+    if (given->complete_by_ms < 0 || given->retry_delay_ms < 0 || given->retry_delay_max_ms < 0 ||
+        given->extended_wait_ms < 0 || given->second_threshold < given->first_threshold) {
+        return false;
+    }
+    *out = (struct policy){
+        .complete_by_ms = given->complete_by_ms,
+        .first_threshold = given->first_threshold,
+        .retry_delay_ms = given->retry_delay_ms,
+        .retry_delay_max_ms = given->retry_delay_max_ms,
+        .second_threshold = given->second_threshold,
+        .extended_ms = given->extended_wait_ms,
+        .last_resort = given->last_resort == NORN_RESORT_PARK ? RESORT_PARK : RESORT_FAIL,
+        .retries_failures = given->retries_failures,
+    };
+    return true;
+}
+
+static enum status add(struct policies *p, struct mem *mem, const struct norn_policy *given)
+{
+    struct policy policy;
+
+    if (!read_policy(given, &policy)) return E_INVALID;
+    if (given->activity == NULL) {
+        p->otherwise = policy;
+        return OK;
+    }
+    struct bytes name = bytes_of_text(given->activity);
+    if (name.len == 0 || policies_find(p, name) != &p->otherwise) return E_INVALID;
+    struct named_policy *named = &p->list[p->n];
+    named->name = mem_take(mem, name.len);
+    if (named->name == NULL) return E_NOMEM;
+    memcpy(named->name, name.ptr, name.len);
+    named->len = name.len;
+    named->policy = policy;
+    p->n++;
+    return OK;
+}
+
+/* The list has room for all that are given, whatever became of them. */
+enum status policies_init(struct policies *p, struct mem *mem, const struct norn_policy *given,
+                          size_t n)
+{
+    const uint8_t *at = (const uint8_t *)given;
+    enum status status = OK;
+
+    *p = (struct policies){.otherwise = policy_default};
+    if (n > POLICIES_MAX) return E_LIMIT;
+    if (n == 0) return OK;
+    p->list = mem_take(mem, n * sizeof *p->list);
+    if (p->list == NULL) return E_NOMEM;
+    p->room = n;
+    for (size_t i = 0; i < n && status == OK; i++) {
+        struct norn_policy own = NORN_POLICY;
+        size_t size;
+        memcpy(&size, at, sizeof size); /* of who was built with another version of the header */
+        if (size < sizeof size) {
+            status = E_INVALID;
+            break;
+        }
+        memcpy(&own, at, size < sizeof own ? size : sizeof own);
+        status = add(p, mem, &own);
+        at += size;
+    }
+    if (status != OK) policies_release(p, mem);
+    return status;
+}
+
+void policies_release(struct policies *p, struct mem *mem)
+{
+    for (size_t i = 0; i < p->n; i++) mem_give(mem, p->list[i].name, p->list[i].len);
+    mem_give(mem, p->list, p->room * sizeof *p->list);
+    *p = (struct policies){.otherwise = policy_default};
+}

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Starts that wait in the journal, through the host: they come in when there is room, nobody who
+ * asks for one notices that it waits, none is lost by a crash, and the journal keeps what it must
+ * and no more.
+ */
+#include "test/unit/host_world.h"
+
+static void small_world(struct world *w)
+{
+    world_init(w);
+    w->options.active_max = 8;
+    w->options.active_max_by_name = 4;
+}
+
+static void start_n(struct world *w, const char *prefix, const char *name, int n)
+{
+    for (int i = 0; i < n; i++) {
+        char id[32];
+        (void)snprintf(id, sizeof id, "%s%d", prefix, i);
+        EXPECT_STATUS(OK, world_start(w, id, name));
+    }
+}
+
+static enum orchestration_status status_of(struct world *w, const char *prefix, int i)
+{
+    char id[32];
+    (void)snprintf(id, sizeof id, "%s%d", prefix, i);
+    struct ask got = world_get(w, id);
+    EXPECT(got.has_view);
+    return got.status;
+}
+
+static void expect_all_completed(struct world *w, const char *prefix, int n)
+{
+    for (int i = 0; i < n; i++) EXPECT_EQ(STATUS_COMPLETED, status_of(w, prefix, i));
+}
+
+static enum status ask_client(struct world *w, enum request_kind kind, const char *id)
+{
+    struct ask ask;
+    ask_init(&ask, w, kind, id);
+    ask.request.client.name = BYTES_LITERAL("go");
+    ask.request.client.is_forced = true;
+    ask_run(&ask);
+    EXPECT(ask.is_done);
+    return ask.request.status;
+}
+
+/* More than may be active: all are acknowledged, and all are done in the end. */
+TEST(what_waits_is_admitted_when_there_is_room)
+{
+    struct world w;
+    small_world(&w);
+    world_open(&w);
+    w.holds_work = true;
+    start_n(&w, "a", "seq1", 100);
+    EXPECT_EQ(96, world_stats(&w).backlog);
+    EXPECT_EQ(4, world_stats(&w).active);
+    EXPECT_EQ(4, world_stats(&w).instances_hot);
+    EXPECT_EQ(STATUS_PENDING, status_of(&w, "a", 50));
+    w.holds_work = false;
+    world_answer(&w);
+    EXPECT_EQ(0, world_stats(&w).backlog);
+    EXPECT_EQ(96, world_stats(&w).admitted);
+    expect_all_completed(&w, "a", 100);
+    world_release(&w);
+}
+
+/* I8: a worker that hangs makes only its own workflow wait. The other goes on at once, and the
+ * queue of the first never holds more than its limit. */
+TEST(a_worker_that_hangs_stops_only_its_own)
+{
+    struct world w;
+    small_world(&w);
+    world_open(&w);
+    w.holds_work = true;
+    start_n(&w, "slow", "seq1", 50);
+    struct list hanging;
+    list_init(&hanging);
+    list_splice_back(&hanging, &w.errands); /* nobody answers these */
+    w.holds_work = false;
+    for (int i = 0; i < 50; i++) {
+        char id[32];
+        (void)snprintf(id, sizeof id, "fast%d", i);
+        EXPECT_STATUS(OK, world_start(&w, id, "seq2"));
+        EXPECT_EQ(STATUS_COMPLETED, status_of(&w, "fast", i));
+        EXPECT(world_stats(&w).gauges.ready[WORK_TURN] <= 4);
+        EXPECT(world_stats(&w).active <= 4);
+    }
+    EXPECT_EQ(46, world_stats(&w).backlog);
+    list_splice_back(&w.errands, &hanging);
+    world_answer(&w); /* it is back */
+    expect_all_completed(&w, "slow", 50);
+    world_release(&w);
+}
+
+/* A crash at any time keeps all that was acknowledged, and admits each once. */
+TEST(no_crash_loses_what_waits)
+{
+    struct world w;
+    small_world(&w);
+    w.options.archive_every_ms = 10;
+    world_open(&w);
+    for (int round = 0; round < 6; round++) {
+        w.holds_work = true;
+        char prefix[8];
+        (void)snprintf(prefix, sizeof prefix, "r%d-", round);
+        start_n(&w, prefix, "seq1", 30);
+        w.holds_work = round % 2 == 0;
+        if (round % 2 == 1) world_answer(&w);
+        world_advance_ms(&w, 20);
+        host_check(w.host);
+        world_crash(&w);
+        world_open(&w);
+        host_check(w.host);
+    }
+    w.holds_work = false;
+    world_answer(&w);
+    world_advance_ms(&w, 5000);
+    for (int round = 0; round < 6; round++) {
+        char prefix[8];
+        (void)snprintf(prefix, sizeof prefix, "r%d-", round);
+        expect_all_completed(&w, prefix, 30);
+    }
+    EXPECT_EQ(0, world_stats(&w).backlog);
+    world_release(&w);
+}
+
+/* Who asks for an instance that waits finds it, and changes it as if it did not wait. */
+TEST(what_waits_can_be_asked_for)
+{
+    struct world w;
+    struct ask ask;
+    small_world(&w);
+    world_open(&w);
+    w.holds_work = true;
+    start_n(&w, "a", "seq1", 4);
+    EXPECT_STATUS(OK, world_start(&w, "raised", "seq1"));
+    EXPECT_STATUS(OK, world_start(&w, "ended", "seq1"));
+    EXPECT_STATUS(OK, world_start(&w, "purged", "seq1"));
+    EXPECT_STATUS(OK, world_start(&w, "twice", "seq1"));
+    EXPECT_STATUS(OK, world_start(&w, "paused", "seq1"));
+    EXPECT_STATUS(OK, world_start(&w, "left", "seq1"));
+    EXPECT_EQ(6, world_stats(&w).backlog);
+
+    EXPECT_STATUS(OK, ask_client(&w, REQUEST_RAISE, "raised"));
+    EXPECT_STATUS(OK, ask_client(&w, REQUEST_TERMINATE, "ended"));
+    EXPECT_EQ(STATUS_TERMINATED, world_get(&w, "ended").status);
+    EXPECT_STATUS(OK, ask_client(&w, REQUEST_PURGE, "purged"));
+    EXPECT(!world_get(&w, "purged").has_view);
+    EXPECT_STATUS(E_EXISTS, world_start(&w, "twice", "seq1"));
+    EXPECT_STATUS(OK, ask_client(&w, REQUEST_SUSPEND, "paused"));
+    EXPECT_EQ(STATUS_SUSPENDED, world_get(&w, "paused").status);
+    EXPECT_EQ(1, world_stats(&w).backlog);
+
+    ask_init(&ask, &w, REQUEST_HISTORY, "left");
+    ask_run(&ask);
+    EXPECT_STATUS(OK, ask.request.status);
+    EXPECT_EQ(0, ask.request.events.len);
+    ask_init(&ask, &w, REQUEST_CHILDREN, "left");
+    ask_run(&ask);
+    EXPECT_STATUS(OK, ask.request.status);
+    EXPECT(ask.has_view);
+    EXPECT_EQ(1, world_stats(&w).backlog); /* to look is not to admit */
+    EXPECT(!world_get(&w, "never").has_view);
+    w.holds_work = false;
+    world_answer(&w);
+    world_release(&w);
+}
+
+/* A WAIT on one that waits is answered when it has ended, and can be cancelled. */
+TEST(a_wait_lasts_until_it_has_ended)
+{
+    struct world w;
+    struct ask wait, other, cancel;
+    small_world(&w);
+    world_open(&w);
+    w.holds_work = true;
+    start_n(&w, "a", "seq1", 6);
+    ask_init(&wait, &w, REQUEST_WAIT, "a5");
+    wait.request.wait.until_finished = true;
+    ask_run(&wait);
+    ask_init(&other, &w, REQUEST_WAIT, "a4");
+    ask_run(&other);
+    EXPECT(!wait.is_done);
+    ask_init(&cancel, &w, REQUEST_CANCEL, "a4");
+    cancel.request.cancelled = &other.request;
+    ask_run(&cancel);
+    EXPECT_STATUS(OK, cancel.request.status);
+    EXPECT_STATUS(E_TIMEOUT, other.request.status);
+    w.holds_work = false;
+    world_answer(&w);
+    EXPECT(wait.is_done);
+    EXPECT_EQ(STATUS_COMPLETED, wait.status);
+    world_release(&w);
+}
+
+/* A start and the request for it in one turn: its record is not durable when it is asked for. */
+TEST(what_is_not_durable_yet_can_be_asked_for)
+{
+    struct world w;
+    struct ask start, end, get;
+    small_world(&w);
+    world_open(&w);
+    w.holds_work = true;
+    start_n(&w, "a", "seq1", 4);
+    w.is_held[LANE_COMMIT] = true;
+    ask_init(&start, &w, REQUEST_START, "b");
+    start.request.start.name = BYTES_LITERAL("seq1");
+    ask_post(&start);
+    ask_init(&get, &w, REQUEST_GET, "b");
+    ask_post(&get);
+    ask_init(&end, &w, REQUEST_TERMINATE, "b");
+    ask_run(&end);
+    EXPECT(!start.is_done);
+    EXPECT(!end.is_done);
+    EXPECT(!get.is_done);
+    w.is_held[LANE_COMMIT] = false;
+    world_pump(&w);
+    EXPECT_STATUS(OK, start.request.status);
+    EXPECT_STATUS(OK, end.request.status);
+    EXPECT(get.has_view);
+    EXPECT_EQ(STATUS_TERMINATED, world_get(&w, "b").status);
+    w.holds_work = false;
+    world_answer(&w);
+    world_release(&w);
+}
+
+/* Keys that share a hash are not taken for each other, by whoever asks. */
+TEST(a_shared_hash_confuses_nobody)
+{
+    struct world w;
+    small_world(&w);
+    w.options.backlog_hash_mask = 1;
+    world_open(&w);
+    w.holds_work = true;
+    start_n(&w, "a", "seq1", 40);
+    for (int i = 0; i < 40; i++) EXPECT_EQ(STATUS_PENDING, status_of(&w, "a", i));
+    EXPECT(!world_get(&w, "nobody").has_view);
+    EXPECT_STATUS(E_NOT_FOUND, ask_client(&w, REQUEST_RAISE, "nobody"));
+    EXPECT_STATUS(E_EXISTS, world_start(&w, "a20", "seq1"));
+    EXPECT_STATUS(OK, ask_client(&w, REQUEST_TERMINATE, "a30"));
+    world_crash(&w);
+    world_open(&w);
+    EXPECT_STATUS(E_EXISTS, world_start(&w, "a10", "seq1"));
+    w.holds_work = false;
+    world_answer(&w);
+    world_advance_ms(&w, 5000);
+    for (int i = 0; i < 40; i++) {
+        EXPECT_EQ(i == 30 ? STATUS_TERMINATED : STATUS_COMPLETED, status_of(&w, "a", i));
+    }
+    world_release(&w);
+}
+
+/* The journal is kept from the oldest start that waits, and is not kept for ever: it is carried
+ * forward. */
+TEST(an_old_start_does_not_keep_the_journal)
+{
+    struct world w;
+    small_world(&w);
+    w.options.archive_every_ms = 10;
+    w.options.archive_lag_max = 100000;
+    w.options.carry_size_min = 20000;
+    w.options.check_every_step = false;
+    world_open(&w);
+    w.holds_work = true;
+    start_n(&w, "slow", "seq1", 8);
+    struct list hanging;
+    list_init(&hanging);
+    list_splice_back(&hanging, &w.errands);
+    w.holds_work = false;
+    for (int i = 0; i < 4000; i++) {
+        char id[32];
+        (void)snprintf(id, sizeof id, "fast%d", i);
+        EXPECT_STATUS(OK, world_start(&w, id, "seq3"));
+        if (i % 10 == 0) world_advance_ms(&w, 10);
+    }
+    EXPECT(world_stats(&w).carried > 0);
+    EXPECT_EQ(4, world_stats(&w).backlog);
+    EXPECT(world_stats(&w).journal_bytes < 4000000);
+    host_check(w.host);
+    struct list *node;
+    while ((node = list_pop_front(&hanging)) != NULL) list_push_back(&w.errands, node);
+    world_crash(&w);
+    world_open(&w);
+    world_advance_ms(&w, 5000);
+    expect_all_completed(&w, "slow", 8);
+    world_release(&w);
+}
+
+/* At the limit of the backlog the client hears it; what is acknowledged stays. */
+TEST(a_full_backlog_is_an_answer)
+{
+    struct world w;
+    struct ask start;
+    small_world(&w);
+    w.options.backlog_n_max = 10;
+    world_open(&w);
+    w.holds_work = true;
+    start_n(&w, "a", "seq1", 14);
+    ask_init(&start, &w, REQUEST_START, "more");
+    start.request.start.name = BYTES_LITERAL("seq1");
+    ask_run(&start);
+    EXPECT_STATUS(E_LIMIT, start.request.status);
+    EXPECT(strstr(start.request.text, "backlog is full") != NULL);
+    w.holds_work = false;
+    world_answer(&w);
+    expect_all_completed(&w, "a", 14);
+    world_release(&w);
+}
+
+/* Little space: what grows is refused in words, what shrinks goes on; and it ends by itself. */
+TEST(low_disk_refuses_what_grows)
+{
+    struct world w;
+    small_world(&w);
+    world_open(&w);
+    w.holds_work = true;
+    start_n(&w, "a", "wait", 6);
+    w.disk_free = 100;
+    w.holds_work = false;
+    world_answer(&w);
+    world_advance_ms(&w, 10);
+    EXPECT_STATUS(E_NOSPACE, world_start(&w, "more", "seq1"));
+    EXPECT_STATUS(E_NOSPACE, ask_client(&w, REQUEST_RAISE, "a0"));
+    EXPECT_STATUS(OK, ask_client(&w, REQUEST_TERMINATE, "a0"));
+    EXPECT_STATUS(OK, ask_client(&w, REQUEST_PURGE, "a0"));
+    EXPECT_STATUS(OK, ask_client(&w, REQUEST_TERMINATE, "a5"));
+    w.disk_free = UINT64_MAX;
+    world_advance_ms(&w, 3000);
+    EXPECT_STATUS(OK, world_start(&w, "more", "seq1"));
+    world_release(&w);
+}
+
+/* A host that stops does not wait for its backlog, and goes on with it later. */
+TEST(a_stop_leaves_what_waits)
+{
+    struct world w;
+    small_world(&w);
+    world_open(&w);
+    w.holds_work = true;
+    start_n(&w, "a", "seq1", 20);
+    host_stop(w.host);
+    world_advance_ms(&w, 1000);
+    EXPECT(host_is_quiet(w.host));
+    world_crash(&w);
+    world_open(&w);
+    EXPECT_EQ(16, world_stats(&w).backlog);
+    w.holds_work = false;
+    world_answer(&w);
+    world_advance_ms(&w, 1000);
+    expect_all_completed(&w, "a", 20);
+    world_release(&w);
+}
