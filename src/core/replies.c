@@ -17,25 +17,25 @@
      REPLY_URL_SIZE_MAX + 1024)
 
 /* Of an execution, until the end of the step. */
-static struct bytes reply_id(struct core *c, const struct instance *i, const char *event)
+static struct bytes reply_id(struct core *c, const uint8_t *execution_id, const char *event)
 {
     size_t event_len = strlen(event);
     size_t size = EXECUTION_TEXT_SIZE + 1 + event_len;
     char *id = arena_alloc(&c->temporary, size);
     assert(id != NULL);
-    execution_id_text(i->execution_id, id);
+    execution_id_text(execution_id, id);
     id[EXECUTION_TEXT_SIZE] = '-';
     memcpy(id + EXECUTION_TEXT_SIZE + 1, event, event_len);
     return bytes_make(id, size);
 }
 
-static void send_note(struct core *c, const struct instance *i, struct bytes url,
+static void send_note(struct core *c, const uint8_t *execution_id, struct bytes url,
                       const struct reply_note *note)
 {
     struct buffer tags;
     struct event_started started = {
         .name = BYTES_LITERAL(REPLY_NAME),
-        .instance_id = reply_id(c, i, note->event),
+        .instance_id = reply_id(c, execution_id, note->event),
     };
     buffer_init(&tags, c->mem);
     tags_add(&tags, &c->scratch, BYTES_LITERAL(REPLY_URL_TAG), url);
@@ -54,38 +54,32 @@ static void send_note(struct core *c, const struct instance *i, struct bytes url
     outbox_send(c, MESSAGE_START, target, BYTES_NONE, buffer_view(&c->scratch));
 }
 
-static void tell(const struct instance *i, struct reply_note *note)
+/* event, status and what came of it are filled in. */
+static void tell(struct core *c, struct bytes key, const struct event_started *started,
+                 struct reply_note *note)
 {
-    struct core *c = i->core;
-    struct event_started started;
-    assert(i->has_reply);
-    enum status status = event_started_decode(event_bytes(i->started), &c->temporary, &started);
-    assert(status == OK); /* it has been folded */
-    struct maybe url = tags_find(started.tags, BYTES_LITERAL(REPLY_TO_TAG));
-    assert(url.has);
+    struct maybe url = tags_find(started->tags, BYTES_LITERAL(REPLY_TO_TAG));
     if (url.value.len == 0 || url.value.len > REPLY_URL_SIZE_MAX) return;
-    note->hub = key_hub(i->key);
-    note->id = key_id(i->key);
-    note->name = i->name;
-    note->correlation_id = tags_find(started.tags, BYTES_LITERAL(REPLY_CORRELATION_TAG));
-    note->status = i->status;
+    note->hub = key_hub(key);
+    note->id = key_id(key);
+    note->name = started->name;
+    note->correlation_id = tags_find(started->tags, BYTES_LITERAL(REPLY_CORRELATION_TAG));
     note->time_ns = c->now_ns;
-    send_note(c, i, url.value, note);
+    send_note(c, started->execution_id, url.value, note);
 }
 
-void replies_received(const struct instance *i)
+void replies_received(struct core *c, struct bytes key, const struct event_started *started)
 {
-    assert(!instance_is_terminal(i));
-    if (!i->has_reply) return;
-    struct reply_note note = {.event = "received"};
-    tell(i, &note);
+    assert(!started->has_parent); /* what a child does is its parent's business */
+    if (started->tags.len == 0) return;
+    struct reply_note note = {.event = "received", .status = STATUS_PENDING};
+    tell(c, key, started, &note);
 }
 
-/* A reply that was heard has nothing more to say to anybody. */
-static bool is_reply(const struct instance *i)
+bool instance_is_reply(const struct instance *i)
 {
-    return bytes_equal(key_hub(i->key), BYTES_LITERAL(REPLY_HUB)) &&
-           bytes_equal(i->name, BYTES_LITERAL(REPLY_NAME));
+    return bytes_equal(i->name, BYTES_LITERAL(REPLY_NAME)) &&
+           bytes_equal(key_hub(i->key), BYTES_LITERAL(REPLY_HUB));
 }
 
 static const char *end_name(const struct instance *i, enum orchestration_status status)
@@ -97,7 +91,8 @@ static const char *end_name(const struct instance *i, enum orchestration_status 
 void replies_ended(struct instance *i)
 {
     assert(instance_is_terminal(i));
-    if (i->status == STATUS_COMPLETED && is_reply(i)) {
+    if (i->status == STATUS_COMPLETED && instance_is_reply(i)) {
+        /* it was heard, and has nothing more to say to anybody */
         struct record record = {.kind = RECORD_PURGED, .key = i->key};
         emit(i->core, &record);
         assert(i->is_purged);
@@ -105,14 +100,21 @@ void replies_ended(struct instance *i)
     }
     if (!i->has_reply) return;
     struct event_completed completed;
+    struct event_started started;
+    struct core *c = i->core;
     enum status status = event_completed_decode(event_bytes(i->completed), &completed);
     assert(status == OK);
+    status = event_started_decode(event_bytes(i->started), &c->temporary, &started);
+    assert(status == OK);
+    /* of the present generation, which the start does not know after a rewind */
+    memcpy(started.execution_id, i->execution_id, EXECUTION_ID_SIZE);
     struct reply_note note = {
         .event = end_name(i, completed.status),
+        .status = completed.status,
         .output = completed.result,
         .failure = completed.failure,
     };
-    tell(i, &note);
+    tell(c, i->key, &started, &note);
 }
 
 size_t replies_size(size_t output_size)

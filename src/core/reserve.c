@@ -126,8 +126,8 @@ static size_t locks_size(const struct instance *i)
     return size;
 }
 
-/* What the end of an execution tells, with an output of this size: to entities, and to who wanted to
- * be told. */
+/* What the end of an execution tells, with an output of this size: to entities, and to who wanted
+ * to be told. */
 static size_t end_size(const struct instance *i, size_t output_size)
 {
     if (!i->has_reply) return locks_size(i);

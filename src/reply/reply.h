@@ -3,9 +3,9 @@
  * The reply channel (S14): posts what core/replies.h has written down. Each reply is an
  * orchestration REPLY_NAME in the hub REPLY_HUB, and the replier is the worker that runs them:
  *
- *      its turn is given ──> POST ──2xx──────────────────────> completed (and purged by the core)
- *             ^                └─anything else──> a timer, longer each time ──┐   after give_up_ms:
- *             └───────────────────── durable, on disk ────────────────────────┘   failed, and logged
+ *      its turn is given ──> POST ──2xx─────────────> completed (and purged by the core)
+ *             ^                └─anything else──> a timer, ──┐
+ *             └──── durable, on disk ──── longer each time ──┘ after give_up_ms: failed, and logged
  *
  * A turn is answered after its POST, so a crash in between makes the same POST again: at least
  * once, with the same Idempotency-Key. Between tries a reply costs no memory.

@@ -261,3 +261,42 @@ TEST(a_child_is_not_told_of)
     buffer_release(&tags);
     kit_free(k);
 }
+
+/* Acknowledged is received, although its turn has not come; and admitting it tells nothing more. */
+TEST(a_start_that_waits_was_received)
+{
+    struct kit *k = kit_new(1, 1);
+    char key[128];
+    char text[EXECUTION_TEXT_SIZE];
+    kit_limits(k,
+               (struct backlog_options){.active_max = 1, .waiting_max = 10, .size_max = 1 << 20});
+    kit_start(k, "hub/first", "o", NULL);
+    EXPECT_STATUS(OK, start(k, "hub/a", URL));
+    EXPECT_TEXT("none", kit_status(k, "hub/a"));
+    execution_id_text(k->execution_id, text);
+    snprintf(key, sizeof key, "norn/%.*s-received", (int)sizeof text, text);
+    EXPECT_TEXT("PENDING", kit_status(k, key));
+    size_t before_n = core_instances_n(kit_core(k, "hub/a"));
+    KIT_TURN(k, "o", act_complete(1, NULL));
+    EXPECT_EQ(1, kit_admit(k, "hub/a"));
+    EXPECT_EQ(before_n + 1, core_instances_n(kit_core(k, "hub/a")));
+    EXPECT_TEXT(kit_status(k, key), kit_status(k, reply_key(k, "hub/a", "received")));
+    kit_free(k);
+}
+
+/* A receiver that does not hear keeps nobody from being started. */
+TEST(replies_do_not_count_as_active)
+{
+    struct kit *k = kit_new(1, 1);
+    kit_limits(k,
+               (struct backlog_options){.active_max = 2, .waiting_max = 10, .size_max = 1 << 20});
+    EXPECT_STATUS(OK, start(k, "hub/a", URL));
+    EXPECT_STATUS(OK, start(k, "hub/b", URL));
+    EXPECT_TEXT("PENDING", kit_status(k, "hub/b"));
+    EXPECT_TEXT("PENDING", kit_status(k, reply_key(k, "hub/a", "received")));
+    KIT_TURN(k, "norn.reply", act_timer(1, kit_now_ms(k) + 1000));
+    KIT_TURN(k, "o", act_complete(1, NULL));
+    EXPECT_STATUS(OK, start(k, "hub/c", URL));
+    EXPECT_TEXT("PENDING", kit_status(k, "hub/c"));
+    kit_free(k);
+}
