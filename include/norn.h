@@ -272,7 +272,7 @@ enum norn_verb {
     NORN_TERMINATE, /* data: its output */
     NORN_SUSPEND,   /* data: the reason, as for the others */
     NORN_RESUME,
-    NORN_REWIND,   /* a failed one goes on from before its failure */
+    NORN_REWIND, /* a failed one goes on from before its failure; not after its compensations ran */
     NORN_RESTART,  /* an ended one begins again */
     NORN_PURGE,    /* an ended one is forgotten */
     NORN_RESUBMIT, /* a parked one is tried again: an operator has mended the cause */

@@ -14,13 +14,13 @@
 #define NONE UINT32_MAX
 #define BLOCK_N 1024u
 #define BLOCK_SIZE (BLOCK_N * sizeof(struct entry))
-#define NAMES_IDLE_N 1024u      /* kept although nothing of them is there */
-#define LINES_N_MAX 10000u      /* names that may wait */
-#define TURN_N 16u              /* admitted of one name before the next has its turn */
+#define NAMES_IDLE_N 1024u         /* kept although nothing of them is there */
+#define LINES_N_MAX 10000u         /* names that may wait */
+#define TURN_N 16u                 /* admitted of one name before the next has its turn */
 #define BURST_NS (100 * NS_PER_MS) /* a rate may be ahead of itself by so much */
-#define FLOOR_DIVISOR 64u       /* a name has at least this part of all, whatever others do */
-#define REFILL_DIVISOR 16u      /* a name is refilled when this part of its limit is free, */
-#define REFILL_N_MAX 64u        /* or so many */
+#define FLOOR_DIVISOR 64u          /* a name has at least this part of all, whatever others do */
+#define REFILL_DIVISOR 16u         /* a name is refilled when this part of its limit is free, */
+#define REFILL_N_MAX 64u           /* or so many */
 
 struct entry {
     uint64_t hash;
@@ -30,8 +30,8 @@ struct entry {
     uint32_t offset;
     uint32_t size;
     uint32_t partition;
-    uint32_t chain;    /* next with the same slot */
-    uint32_t next;     /* in the line of its name; of a free one: the next free one */
+    uint32_t chain; /* next with the same slot */
+    uint32_t next;  /* in the line of its name; of a free one: the next free one */
     uint32_t prev;
     uint32_t age_next; /* by place in the journal */
     uint32_t age_prev;
@@ -285,9 +285,9 @@ static bool is_ready(const struct backlog *b, const struct backlog_name *name, i
     return room >= wanted || name->active_n == 0;
 }
 
-static void waiting_of(const struct entry *e, struct waiting *out)
+static void waiting_of(const struct entry *e, struct queued *out)
 {
-    *out = (struct waiting){
+    *out = (struct queued){
         .order = e->order,
         .lsn = e->lsn,
         .offset = e->offset,
@@ -296,7 +296,7 @@ static void waiting_of(const struct entry *e, struct waiting *out)
     };
 }
 
-size_t backlog_pick(struct backlog *b, int64_t now_ns, uint64_t upto_lsn, struct waiting *out,
+size_t backlog_pick(struct backlog *b, int64_t now_ns, uint64_t upto_lsn, struct queued *out,
                     size_t n_max)
 {
     size_t n = 0;
@@ -409,7 +409,7 @@ static uint32_t find_number(const struct backlog *b, uint64_t hash, uint64_t ord
     return NONE;
 }
 
-bool backlog_get(const struct backlog *b, uint64_t hash, uint64_t order, struct waiting *out)
+bool backlog_get(const struct backlog *b, uint64_t hash, uint64_t order, struct queued *out)
 {
     uint32_t number = find_number(b, hash, order);
     if (number == NONE) return false;
@@ -417,7 +417,7 @@ bool backlog_get(const struct backlog *b, uint64_t hash, uint64_t order, struct 
     return true;
 }
 
-bool backlog_find(const struct backlog *b, uint64_t hash, uint64_t after_order, struct waiting *out)
+bool backlog_find(const struct backlog *b, uint64_t hash, uint64_t after_order, struct queued *out)
 {
     const struct entry *best = NULL;
     if (b->n == 0) return false;
@@ -497,7 +497,7 @@ static void line_unlink(struct backlog *b, const struct entry *e)
     name_settle(b, name);
 }
 
-void backlog_add(struct backlog *b, uint64_t hash, const struct waiting *waiting, struct bytes name)
+void backlog_add(struct backlog *b, uint64_t hash, const struct queued *waiting, struct bytes name)
 {
     assert(waiting->order > 0);
     assert(waiting->lsn > 0);
@@ -654,7 +654,7 @@ uint64_t backlog_partition_lsn(const struct backlog *b, uint32_t partition)
     return at(b, number)->lsn;
 }
 
-size_t backlog_oldest(const struct backlog *b, uint64_t upto_lsn, struct waiting *out, size_t n_max)
+size_t backlog_oldest(const struct backlog *b, uint64_t upto_lsn, struct queued *out, size_t n_max)
 {
     size_t n = 0;
     uint32_t number = b->age_first;
@@ -694,7 +694,7 @@ static void sink(const struct backlog *b, uint32_t *heap, size_t heap_n, size_t 
 }
 
 enum status backlog_list(const struct backlog *b, uint64_t after_order, struct bytes name,
-                         struct waiting *out, size_t n_max, size_t *n)
+                         struct queued *out, size_t n_max, size_t *n)
 {
     size_t heap_n = 0;
     size_t heap_size = (b->lines_n + 1) * sizeof(uint32_t);

@@ -47,18 +47,18 @@ struct backlog_options {
     uint64_t seed[2];
     uint32_t active_max; /* in all; 0 = no limit, as with the next two */
     uint32_t active_max_by_name;
-    uint32_t rate_by_name; /* admitted per second */
-    uint64_t waiting_max;  /* starts; beyond: E_LIMIT, as with the next */
-    uint64_t size_max;     /* bytes of their records */
+    uint32_t rate_by_name;            /* admitted per second */
+    uint64_t waiting_max;             /* starts; beyond: E_LIMIT, as with the next */
+    uint64_t size_max;                /* bytes of their records */
     const struct backlog_rule *rules; /* they and their names outlive the backlog */
     size_t rules_n;
     uint64_t hash_mask; /* tests: only these bits of a hash count; 0 = all */
 };
 
 /* One of them, for the host. */
-struct waiting {
-    uint64_t order; /* the time of its creation, ns */
-    uint64_t lsn;   /* its record: in this frame, */
+struct queued {
+    uint64_t order;  /* the time of its creation, ns */
+    uint64_t lsn;    /* its record: in this frame, */
     uint32_t offset; /* at this place in the payload, */
     uint32_t size;   /* of this size */
     uint32_t partition;
@@ -82,16 +82,15 @@ uint64_t backlog_oldest_order(const struct backlog *b);
 
 uint64_t backlog_hash(const struct backlog *b, struct bytes key);
 /* Of those with this hash, the oldest whose order is larger. False when there is none. */
-bool backlog_find(const struct backlog *b, uint64_t hash, uint64_t after_order,
-                  struct waiting *out);
+bool backlog_find(const struct backlog *b, uint64_t hash, uint64_t after_order, struct queued *out);
 /* Where this one stands now. False: it does not wait any more. */
-bool backlog_get(const struct backlog *b, uint64_t hash, uint64_t order, struct waiting *out);
+bool backlog_get(const struct backlog *b, uint64_t hash, uint64_t order, struct queued *out);
 
 /* While memory is full: every start waits, nothing is admitted in its turn. */
 void backlog_hold(struct backlog *b, bool is_held);
 /* The next ones to admit, of those whose record is in this frame or an earlier one, as many as the
  * limits allow; the caller admits them before it asks again. */
-size_t backlog_pick(struct backlog *b, int64_t now_ns, uint64_t upto_lsn, struct waiting *out,
+size_t backlog_pick(struct backlog *b, int64_t now_ns, uint64_t upto_lsn, struct queued *out,
                     size_t n_max);
 /* When a rate lets the next one through; INT64_MAX when none waits for that. */
 int64_t backlog_wake_ns(const struct backlog *b, int64_t now_ns);
@@ -101,13 +100,12 @@ uint64_t backlog_lsn(const struct backlog *b);
 /* The same of one partition. Visits those before it. */
 uint64_t backlog_partition_lsn(const struct backlog *b, uint32_t partition);
 /* Those whose records are the oldest, up to and with this frame: to be carried forward. */
-size_t backlog_oldest(const struct backlog *b, uint64_t upto_lsn, struct waiting *out,
-                      size_t n_max);
+size_t backlog_oldest(const struct backlog *b, uint64_t upto_lsn, struct queued *out, size_t n_max);
 
 /* In the order of their creation, after this one: for lists. name empty: of all names. *n of them,
  * at most n_max. Visits those before them. E_NOMEM. */
 enum status backlog_list(const struct backlog *b, uint64_t after_order, struct bytes name,
-                         struct waiting *out, size_t n_max, size_t *n);
+                         struct queued *out, size_t n_max, size_t *n);
 /* The largest order so far. */
 uint64_t backlog_last_order(const struct backlog *b);
 
@@ -130,8 +128,8 @@ void backlog_check(const struct backlog *b);
 struct backlog_name {
     struct map_node node;
     struct list all;
-    struct list line; /* in backlog.lines, while some wait */
-    struct bytes name; /* behind the struct */
+    struct list line;    /* in backlog.lines, while some wait */
+    struct bytes name;   /* behind the struct */
     uint32_t active_max; /* 0 = no limit, as with the rate */
     uint32_t rate;
     uint64_t active_n;
@@ -155,8 +153,7 @@ void backlog_took(struct backlog *b, struct bytes name, int64_t now_ns);
 /* A new order, not before now. */
 uint64_t backlog_new_order(const struct backlog *b, int64_t now_ns);
 /* It waits; or, when it does already, its record is here now. */
-void backlog_add(struct backlog *b, uint64_t hash, const struct waiting *waiting,
-                 struct bytes name);
+void backlog_add(struct backlog *b, uint64_t hash, const struct queued *waiting, struct bytes name);
 /* False when it does not wait. */
 bool backlog_remove(struct backlog *b, uint64_t hash, uint64_t order);
 /* All of a partition, whose core goes. */

@@ -26,8 +26,7 @@ void emit(struct core *c, struct record *record)
     record->now_ns = c->now_ns;
     size_t offset = c->out->records->len;
     record_encode(c->out->records, record);
-    c->place = (struct place){c->lsn, (uint32_t)offset,
-                              (uint32_t)(c->out->records->len - offset)};
+    c->place = (struct place){c->lsn, (uint32_t)offset, (uint32_t)(c->out->records->len - offset)};
     assert(!c->out->records->failed); /* reserved before the step */
     c->out->records_n++;
     apply(c, record);
@@ -73,6 +72,15 @@ void reply(struct core *c, enum status status, const char *text)
     e->reply.request = c->in->request;
     e->reply.status = status;
     e->reply.text = text;
+}
+
+void reply_too_late(struct core *c, const char *text)
+{
+    reply(c, OK, text);
+    if (c->in->request == 0) return;
+    struct effect *e = container_of(c->out->last, struct effect, next);
+    assert(e->kind == EFFECT_REPLY);
+    e->reply.is_stale = true;
 }
 
 void reply_instance(struct core *c, const struct instance *i)

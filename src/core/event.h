@@ -143,6 +143,11 @@ enum status event_started_decode(struct bytes event, struct arena *arena,
                                  struct event_started *out);
 void event_started_write(struct buffer *out, int64_t now_ns, const struct event_started *started);
 
+/* A tag of a step that undoes another one, after its orchestrator has failed. */
+#define TAG_UNDO "norn.undo"
+/* Whether the entries of a tags map (strings) have one of that name. */
+bool tags_have(struct bytes tags, struct bytes name);
+
 /* TaskScheduled and SubOrchestrationInstanceCreated. */
 struct event_scheduled {
     struct bytes name;

@@ -274,6 +274,20 @@ static bool tags_finish(struct tags_collector *tags, struct arena *arena, struct
     return ok;
 }
 
+bool tags_have(struct bytes tags, struct bytes name)
+{
+    struct reader r = reader_make(tags);
+    struct bytes entry;
+    while (strings_next(&r, &entry)) {
+        struct pb_reader fields = pb_reader_make(entry);
+        struct pb_field f;
+        while (pb_next(&fields, &f)) {
+            if (f.number == 1 && f.wire == PB_LEN && bytes_equal(f.bytes, name)) return true;
+        }
+    }
+    return false;
+}
+
 static bool started_field(const struct pb_field *f, struct event_started *out)
 {
     struct bytes execution = BYTES_NONE;

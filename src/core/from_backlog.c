@@ -38,7 +38,7 @@ void backlog_defer(struct core *c, struct bytes key, struct event_started *start
 void queued_apply(struct core *c, const struct record *record)
 {
     assert(c->backlog != NULL);
-    struct waiting waiting = {
+    struct queued waiting = {
         .order = record->order,
         .lsn = c->place.lsn,
         .offset = c->place.offset,
@@ -58,7 +58,7 @@ void admitted_apply(struct core *c, const struct record *record)
 static bool still_waits(const struct core *c, struct bytes bytes, struct record *out)
 {
     struct reader r = reader_make(bytes);
-    struct waiting waiting;
+    struct queued waiting;
     assert(c->backlog != NULL);
     if (record_decode(&r, out) != OK || !reader_is_done(&r)) return false;
     if (out->kind != RECORD_QUEUED) return false;
@@ -87,11 +87,11 @@ void on_backlog_carry(struct core *c, const struct input *in)
     struct record queued;
     if (!still_waits(c, in->record, &queued)) return;
     if (planted("carry_forgets")) {
-        struct waiting gone = {.order = queued.order,
-                               .lsn = c->lsn,
-                               .offset = (uint32_t)c->out->records->len,
-                               .size = 1,
-                               .partition = c->options.partition};
+        struct queued gone = {.order = queued.order,
+                              .lsn = c->lsn,
+                              .offset = (uint32_t)c->out->records->len,
+                              .size = 1,
+                              .partition = c->options.partition};
         backlog_add(c->backlog, backlog_hash(c->backlog, queued.key), &gone, queued.name);
         return;
     }

@@ -175,7 +175,7 @@ void on_worker_take(struct core *c, const struct input *in)
 void reply_stale(struct core *c)
 {
     c->stats.stale_answers++;
-    reply(c, OK, "this work was answered or given up before: nothing was changed");
+    reply_too_late(c, "this work was answered or given up before: nothing was changed");
 }
 
 /* The dispatch that a turn's answer is for; false when it is not the present one. */
@@ -696,6 +696,7 @@ void on_worker_abandon(struct core *c, const struct input *in)
     struct bytes why = in->lease.reason;
     if (why.len == 0 && in->lease.is_lost) why = BYTES_LITERAL("the worker was lost");
     if (why.len == 0) why = BYTES_LITERAL("the worker gave the work back");
+    bool is_ours = true;
 
     if (i != NULL && ref->kind == WORK_TURN && i->is_leased && turn_matches(i, ref)) {
         give_turn_back(i, in, why);
@@ -710,9 +711,16 @@ void on_worker_abandon(struct core *c, const struct input *in)
                 park_task(item, GIVEN_UP_ABANDONED, why);
             else
                 supervise(item, GIVEN_UP_ABANDONED, why, false);
+        } else {
+            is_ours = false;
         }
+    } else {
+        is_ours = false;
     }
-    reply(c, OK, "");
+    if (is_ours)
+        reply(c, OK, "");
+    else
+        reply_too_late(c, "");
 }
 
 void on_worker_renew(struct core *c, const struct input *in)
@@ -725,8 +733,8 @@ void on_worker_renew(struct core *c, const struct input *in)
         reply(c, E_STALE, "the lease is lost: stop this work, its answer will not count");
         return;
     }
-    if (item->complete_by_ms > 0) {
-        assert(item->due.node.is_linked);
+    if (item->complete_by_ms > 0 || in->lease.is_limit) {
+        assert(item->complete_by_ms == 0 || item->due.node.is_linked);
         item->complete_by_ms = now_ms(c) + in->lease.extend_ms;
         due_set(c, &item->due, DUE_COMPLETE_BY, item->complete_by_ms);
     }

@@ -151,6 +151,7 @@ struct input {
             bool is_parked; /* WORKER_ABANDON: no worker can do it: it waits for an operator */
             struct bytes reason;
             int64_t extend_ms; /* WORKER_RENEW: complete-by from now */
+            bool is_limit;     /* WORKER_RENEW: one is set also where the policy has none */
         } lease;
         struct {
             uint32_t from;
@@ -164,7 +165,7 @@ struct input {
             uint32_t from;
             uint64_t seq; /* all up to this one have arrived durably */
         } ack;
-        struct bytes record; /* BACKLOG_*: the QUEUED record, as the journal has it */
+        struct bytes record;            /* BACKLOG_*: the QUEUED record, as the journal has it */
         struct input_position position; /* SOURCE_POSITION: the message starts nothing */
     };
 };

@@ -44,6 +44,7 @@ struct effect {
             uint64_t request;
             enum status status;
             const char *text; /* static or in the arena; "" when there is nothing to add */
+            bool is_stale;    /* to a worker: it was too late, and nothing was changed */
             struct bytes key; /* CLIENT_START, CLIENT_RESTART: of the instance */
             uint8_t execution_id[EXECUTION_ID_SIZE];
         } reply;

@@ -526,6 +526,8 @@ void emit(struct core *c, struct record *record);
 void apply(struct core *c, const struct record *record);
 struct effect *effect_new(struct core *c, enum effect_kind kind);
 void reply(struct core *c, enum status status, const char *text);
+/* OK with is_stale. */
+void reply_too_late(struct core *c, const char *text);
 void reply_instance(struct core *c, const struct instance *i);
 /* The longest beginning of at most size_max bytes that is UTF-8: reasons become strings of the
  * protocol, which must be. Borrowed from text. */

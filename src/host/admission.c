@@ -201,7 +201,4 @@ int64_t admission_wake_ns(const struct host *h)
     return at_ns;
 }
 
-bool admission_is_quiet(const struct host *h)
-{
-    return h->admission.state != ADMISSION_READING;
-}
+bool admission_is_quiet(const struct host *h) { return h->admission.state != ADMISSION_READING; }

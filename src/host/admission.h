@@ -34,7 +34,7 @@ struct admission {
     struct frames frames;
     struct arena arena; /* of frames.mem */
     bool is_carrying;
-    struct waiting picked[ADMIT_N];
+    struct queued picked[ADMIT_N];
     struct bytes records[ADMIT_N]; /* in the arena */
     uint32_t picked_n;
     uint32_t used_n;

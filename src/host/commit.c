@@ -130,6 +130,7 @@ static void release(struct host *h, struct batch *b)
             release_effect(h, index, e);
         }
     }
+    feed_flush(h);
     batch_reset(b, 0);
 }
 

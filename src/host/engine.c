@@ -377,7 +377,8 @@ void engine_close(struct engine *e)
 static bool is_for_one_shard(enum request_kind kind)
 {
     return kind == REQUEST_WORKER_ATTACH || kind == REQUEST_WORKER_CREDIT ||
-           kind == REQUEST_WORKER_DETACH || kind == REQUEST_STATS || kind == REQUEST_ALERTS;
+           kind == REQUEST_WORKER_DETACH || kind == REQUEST_STATS || kind == REQUEST_ALERTS ||
+           kind == REQUEST_SOURCE || kind == REQUEST_BACKLOG;
 }
 
 bool engine_post_to(struct engine *e, uint32_t shard, struct request *request)
@@ -411,9 +412,13 @@ static bool route(struct engine *e, struct request *request,
         key_is_complete(request->key)) {
         return purge_tree(&e->purger, request) == OK;
     }
-    uint32_t partition = request->kind == REQUEST_ACK
-                             ? request->message.to
-                             : partition_of(request->key, e->format.partitions_n);
+    uint32_t partition = 0;
+    if (request->kind == REQUEST_ACK)
+        partition = request->message.to;
+    else if (request->kind == REQUEST_POSITION)
+        partition = request->position.partition;
+    else
+        partition = partition_of(request->key, e->format.partitions_n);
     return post(e, partition % shards_n, request);
 }
 

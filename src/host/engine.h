@@ -40,8 +40,8 @@ void engine_close(struct engine *e);
 
 /* From any thread. To the shard that has the request's instance; a QUERY to all of them, merged; a
  * PURGE_WHERE and a recursive PURGE as many requests to all of them, see purger.h.
- * WORKER_*, STATS and ALERTS are for one shard: engine_post_to(). False: full or closing; the
- * request stays the caller's. */
+ * WORKER_*, STATS, ALERTS, SOURCE and BACKLOG are for one shard: engine_post_to(). False: full or
+ * closing; the request stays the caller's. */
 bool engine_post(struct engine *e, struct request *request);
 bool engine_post_to(struct engine *e, uint32_t shard, struct request *request);
 /* The same, but the shard may not see it until engine_wake(), which wakes it once for all of

@@ -31,6 +31,12 @@ bool feed_wants(struct host *h, uint32_t index, struct effect *effect)
     return true;
 }
 
+static void tell(struct host *h, const struct host_change *change)
+{
+    h->has_told = true;
+    h->options.changed(h->options.changed_user, h->options.shard, change);
+}
+
 void feed_status(struct host *h, const struct effect *effect)
 {
     struct host_change change = {
@@ -40,7 +46,7 @@ void feed_status(struct host *h, const struct effect *effect)
         .name = effect->status.name,
     };
 
-    if (is_watched(h)) h->options.changed(h->options.changed_user, &change);
+    if (is_watched(h)) tell(h, &change);
 }
 
 static void log_alert(struct host *h, const struct effect *effect)
@@ -73,5 +79,12 @@ void feed_alert(struct host *h, const struct effect *effect)
     };
 
     log_alert(h, effect);
-    if (is_watched(h)) h->options.changed(h->options.changed_user, &change);
+    if (is_watched(h)) tell(h, &change);
+}
+
+void feed_flush(struct host *h)
+{
+    if (!h->has_told) return;
+    h->has_told = false;
+    h->options.changed(h->options.changed_user, h->options.shard, NULL);
 }

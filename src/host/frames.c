@@ -21,7 +21,7 @@ void frames_release(struct frames *f)
     mem_release(&f->mem);
 }
 
-enum status frames_get(struct frames *f, const struct waiting *waiting, struct bytes *out)
+enum status frames_get(struct frames *f, const struct queued *waiting, struct bytes *out)
 {
     if (f->lsn != waiting->lsn) {
         buffer_clear(&f->frame);

@@ -22,7 +22,7 @@ struct frames {
 enum status frames_init(struct frames *f, struct journal *journal);
 void frames_release(struct frames *f);
 /* The bytes of its record, borrowed until the next call. What the reader answers, or E_CORRUPT. */
-enum status frames_get(struct frames *f, const struct waiting *waiting, struct bytes *out);
+enum status frames_get(struct frames *f, const struct queued *waiting, struct bytes *out);
 /* A large frame is given back. */
 void frames_rest(struct frames *f);
 

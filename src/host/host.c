@@ -456,7 +456,7 @@ void host_stats(const struct host *h, struct host_stats *out)
     };
     uint64_t oldest = backlog_oldest_order(h->backlog);
     if (oldest > 0 && (int64_t)oldest < h->now_ns)
-        out->backlog_age_ms = (h->now_ns - (int64_t)oldest) / NS_PER_MS;
+        out->backlog_age_ms = ((uint64_t)h->now_ns - oldest) / NS_PER_MS;
     for (uint32_t i = 0; i < h->cores_n; i++) {
         struct core_gauges gauges;
         core_gauges(h->cores[i], &gauges);

@@ -47,8 +47,8 @@ struct host_change {
     /* an alert: */
     const char *text;
 };
-/* On the host's thread; must not wait for anything. */
-typedef void host_changed_fn(void *user, const struct host_change *change);
+/* On the host's thread; must not wait for anything. NULL: all changes of a batch were told. */
+typedef void host_changed_fn(void *user, uint32_t shard, const struct host_change *change);
 
 struct host_options {
     uint32_t partitions_n; /* of the whole data directory */
@@ -89,11 +89,11 @@ struct host_options {
     uint64_t backlog_size_max;
     const struct backlog_rule *backlog_rules; /* outlive the host */
     size_t backlog_rules_n;
-    uint64_t carry_size_min; /* journal that only the backlog keeps, before any of it is carried
+    uint64_t carry_size_min;    /* journal that only the backlog keeps, before any of it is carried
                                 forward; it is more when more waits */
     uint64_t backlog_hash_mask; /* tests: see struct backlog_options */
     uint64_t disk_free_min;     /* bytes; with less, what grows is refused */
-    bool check_every_step; /* core_check() of the stepped partition: tests and simulator */
+    bool check_every_step;      /* core_check() of the stepped partition: tests and simulator */
 };
 /* Defaults for one shard on a small machine. */
 void host_options_init(struct host_options *options);
@@ -148,15 +148,15 @@ struct host_stats {
     uint64_t mem_used;
     uint64_t journal_bytes;
     bool is_disk_full;
-    uint64_t disk_free;        /* bytes; UINT64_MAX = not known */
-    uint64_t active;           /* orchestrations at work in memory */
-    uint64_t backlog;          /* starts that wait */
-    uint64_t backlog_size;     /* bytes of their records */
-    int64_t backlog_age_ms;    /* of the one that has waited longest */
-    uint64_t deferred;         /* starts that had to wait, since the host was opened */
-    uint64_t admitted;         /* of those */
-    uint64_t carried;          /* times that one was carried forward */
-    int64_t recovery_ns; /* how long host_open took */
+    uint64_t disk_free;      /* bytes; UINT64_MAX = not known */
+    uint64_t active;         /* orchestrations at work in memory */
+    uint64_t backlog;        /* starts that wait */
+    uint64_t backlog_size;   /* bytes of their records */
+    uint64_t backlog_age_ms; /* of the one that has waited longest */
+    uint64_t deferred;       /* starts that had to wait, since the host was opened */
+    uint64_t admitted;       /* of those */
+    uint64_t carried;        /* times that one was carried forward */
+    int64_t recovery_ns;     /* how long host_open took */
     uint64_t recovered_frames;
 };
 void host_stats(const struct host *h, struct host_stats *out);

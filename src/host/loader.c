@@ -75,7 +75,7 @@ static bool is_known_absent(const struct loader *l, uint64_t hash)
 static bool may_wait(const struct host *h, struct bytes key)
 {
     const struct loader *l = &h->loader;
-    struct waiting waiting;
+    struct queued waiting;
     uint64_t order = 0;
 
     if (backlog_n(h->backlog) == 0) return false;
@@ -108,7 +108,7 @@ bool loader_is_at_hand(const struct host *h, uint32_t index, struct bytes key)
 
 bool loader_may_have(const struct host *h, struct bytes key)
 {
-    struct waiting waiting;
+    struct queued waiting;
 
     if (backlog_n(h->backlog) > 0 &&
         backlog_find(h->backlog, backlog_hash(h->backlog, key), 0, &waiting)) {
@@ -232,7 +232,7 @@ static enum status keep_due(void *user, const struct archive_row *row)
 }
 
 /* The record of what waits, when it is that of the key. */
-static enum status read_waiting(struct read_job *job, const struct waiting *waiting,
+static enum status read_waiting(struct read_job *job, const struct queued *waiting,
                                 struct bytes key, struct bytes *out)
 {
     struct bytes bytes;
@@ -255,8 +255,7 @@ static void run(struct job *base)
     for (uint32_t i = 0; i < job->loads_n; i++) {
         struct load *load = job->loads[i];
         if (load->has_waiting) {
-            load->record_status =
-                read_waiting(job, &load->waiting, load->node.key, &load->record);
+            load->record_status = read_waiting(job, &load->waiting, load->node.key, &load->record);
             if (load->record_status != OK || load->record.len > 0) continue;
         }
         load->status =
@@ -417,7 +416,7 @@ static void unpark(struct host *h, struct load *load)
 static bool use_waiting(struct host *h, struct load *load)
 {
     struct loader *l = &h->loader;
-    struct waiting next;
+    struct queued next;
 
     if (load->record_status != OK && load->record_status != E_NOMEM) {
         host_fatal(h, load->record_status,
@@ -470,7 +469,7 @@ static bool look_at_waiting(struct host *h, const struct look *look)
 {
     struct loader *l = &h->loader;
     struct request *request = look->request;
-    struct waiting waiting;
+    struct queued waiting;
     uint64_t hash = backlog_hash(h->backlog, request->key);
 
     if (look->record_status != OK) {
@@ -538,11 +537,10 @@ void loader_finish(struct host *h)
 
 /* What waits with the hash of the key, and comes next. False: it is not durable yet. */
 static bool find_waiting(const struct host *h, struct bytes key, uint64_t after_order,
-                         bool *has_waiting, struct waiting *waiting)
+                         bool *has_waiting, struct queued *waiting)
 {
-    *has_waiting =
-        backlog_n(h->backlog) > 0 &&
-        backlog_find(h->backlog, backlog_hash(h->backlog, key), after_order, waiting);
+    *has_waiting = backlog_n(h->backlog) > 0 &&
+                   backlog_find(h->backlog, backlog_hash(h->backlog, key), after_order, waiting);
     return !*has_waiting || waiting->lsn <= h->lsn_durable;
 }
 

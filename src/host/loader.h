@@ -40,11 +40,11 @@ struct load {
     struct archive_row row; /* in the job's arena */
     /* One that waits in the journal and has the same hash. */
     bool has_waiting;
-    struct waiting waiting;
+    struct queued waiting;
     uint64_t checked_order; /* those up to here are others */
     struct bytes record;    /* in the job's arena; empty: it is another's */
     enum status record_status;
-    size_t size;            /* of the allocation, the key behind the struct */
+    size_t size; /* of the allocation, the key behind the struct */
 };
 
 /* A request that only wants to see. */
@@ -54,7 +54,7 @@ struct look {
     enum status status;
     struct archive_row row; /* in the job's arena */
     bool has_waiting;       /* as in struct load, as are the next three */
-    struct waiting waiting;
+    struct queued waiting;
     struct bytes record;
     enum status record_status;
 };

@@ -32,8 +32,7 @@ void queries_release(struct host *h)
 {
     struct query *q = &h->queries.query;
 
-    if (q->waiting != NULL)
-        mem_give(&h->own, q->waiting, QUERY_WAITING_N * sizeof *q->waiting);
+    if (q->waiting != NULL) mem_give(&h->own, q->waiting, QUERY_WAITING_N * sizeof *q->waiting);
     arena_release(&q->read_arena);
     mem_release(&q->read_mem);
     arena_release(&q->arena);
@@ -114,13 +113,12 @@ static void waiting_cut(struct query *q, size_t n, size_t wanted_n)
 {
     size_t kept_n = wanted_n < n ? wanted_n : n;
 
-    while (kept_n < n && q->waiting[kept_n].order / NS_PER_MS ==
-                             q->waiting[kept_n - 1].order / NS_PER_MS) {
+    while (kept_n < n &&
+           q->waiting[kept_n].order / NS_PER_MS == q->waiting[kept_n - 1].order / NS_PER_MS) {
         kept_n++;
     }
     q->is_waiting_cut = kept_n < n;
-    if (q->is_waiting_cut)
-        q->waiting_bound_ms = (int64_t)(q->waiting[kept_n].order / NS_PER_MS);
+    if (q->is_waiting_cut) q->waiting_bound_ms = (int64_t)(q->waiting[kept_n].order / NS_PER_MS);
     q->waiting_n = kept_n;
 }
 
@@ -135,8 +133,7 @@ static bool waiting_pick(struct host *h, struct query *q)
     q->waiting_n = 0;
     q->is_waiting_cut = false;
     if (!may_wait(query) || backlog_n(h->backlog) == 0) return true;
-    if (q->waiting == NULL)
-        q->waiting = mem_take(&h->own, QUERY_WAITING_N * sizeof *q->waiting);
+    if (q->waiting == NULL) q->waiting = mem_take(&h->own, QUERY_WAITING_N * sizeof *q->waiting);
     if (query->has_after && query->after_ms > from_ms) from_ms = query->after_ms;
     uint64_t after = from_ms > 0 ? (uint64_t)from_ms * NS_PER_MS - 1 : 0;
     enum status status = q->waiting == NULL ? E_NOMEM
@@ -194,7 +191,7 @@ static enum status keep_row(void *user, const struct archive_row *row)
     return q->is_cut ? E_LIMIT : OK; /* stops */
 }
 
-static enum status keep_waiting(struct query *q, const struct waiting *waiting,
+static enum status keep_waiting(struct query *q, const struct queued *waiting,
                                 struct frames *frames)
 {
     struct bytes record;
@@ -306,7 +303,7 @@ static bool is_hot(const struct host *h, struct bytes key)
 /* Else it was admitted meanwhile: then memory has it, or it has left. */
 static bool still_waits(const struct host *h, const struct candidate *c)
 {
-    struct waiting waiting;
+    struct queued waiting;
 
     return backlog_get(h->backlog, backlog_hash(h->backlog, c->view.key), c->order, &waiting);
 }

@@ -39,7 +39,7 @@ struct query {
     uint32_t limit;
     bool want_payloads;
     /* Starts that wait in the journal and may be on the page. */
-    struct waiting *waiting; /* QUERY_WAITING_N, while a list is being read */
+    struct queued *waiting; /* QUERY_WAITING_N, while a list is being read */
     size_t waiting_n;
     bool is_waiting_cut;      /* there are more: what is not before the next, */
     int64_t waiting_bound_ms; /* is not on this page */
@@ -47,7 +47,7 @@ struct query {
     struct mem read_mem;
     struct arena read_arena;
     struct candidate *waiting_rows; /* from the journal */
-    struct candidate *rows; /* from the archive, last first */
+    struct candidate *rows;         /* from the archive, last first */
     struct candidate *row_last;
     uint32_t rows_n;
     size_t read_size; /* of their snapshots */

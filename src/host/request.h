@@ -11,6 +11,7 @@
 #define HOST_REQUEST_H
 
 #include "base/list.h"
+#include "core/backlog.h"
 #include "core/core.h"
 
 /* kind, whether it needs the instance `key` in memory before the step */
@@ -44,7 +45,10 @@
     X(WORKER_ATTACH, false)                                                                        \
     X(WORKER_CREDIT, false)                                                                        \
     X(WORKER_DETACH, false)                                                                        \
-    X(STATS, false)
+    X(STATS, false)                                                                                \
+    X(POSITION, false)                                                                             \
+    X(SOURCE, false)                                                                               \
+    X(BACKLOG, false)
 
 enum request_kind {
 #define X(kind, needs_instance) REQUEST_##kind,
@@ -87,6 +91,7 @@ struct request_query {
     bool want_parked;
 };
 #define QUERY_LIMIT_MAX 1000u
+#define BACKLOG_NAMES_N_MAX 100u
 
 /* Why an instance is where it is. At most WHY_LIST_MAX of each list. */
 #define WHY_LIST_MAX 1000u
@@ -130,6 +135,7 @@ struct request {
 
     /* ---- the answer ---- */
     enum status status;
+    bool is_stale; /* a worker's answer or ABANDON: OK, but too late: nothing was changed */
     uint8_t execution_id[EXECUTION_ID_SIZE]; /* START, RESTART */
     /* the host's own, from post to done */
     uint64_t number;
@@ -158,7 +164,8 @@ struct request {
              * turn or task is parked with the reason, until an operator resubmits it. */
             bool is_parked;
             struct bytes reason;
-            int64_t extend_ms;
+            int64_t extend_ms; /* RENEW: complete-by from now */
+            bool is_limit;     /* RENEW: one is set also where the policy has none */
         } lease;
         struct { /* MESSAGE, ACK: from another shard */
             uint32_t from;
@@ -200,6 +207,25 @@ struct request {
             uint32_t entities;
         } worker;
         struct host_stats *stats; /* STATS: filled in before done() */
+        /* POSITION: a message of a source, for this partition, that starts nothing: only its
+         * position is taken. As START, with text "duplicate", or E_STALE. */
+        struct {
+            struct input_position at;
+            uint32_t partition;
+        } position;
+        /* SOURCE: how far it was taken. positions has a place for each partition of the data
+         * directory; those of this shard are filled in before done(), durable ones. */
+        struct {
+            struct bytes name;
+            uint64_t *positions;
+        } source;
+        /* BACKLOG: the names of which most waits, then those of which most is active. names: filled
+         * in before done(), n of them; their bytes are borrowed during done(). */
+        struct {
+            struct backlog_name_view *names;
+            size_t n_max; /* at most BACKLOG_NAMES_N_MAX */
+            size_t n;
+        } backlog;
     };
 
     /* ---- the rest of the answer ---- */

@@ -103,6 +103,7 @@ static void input_of_lease(const struct request *request, struct input *in)
     in->lease.is_parked = request->lease.is_parked;
     in->lease.reason = request->lease.reason;
     in->lease.extend_ms = request->lease.extend_ms;
+    in->lease.is_limit = request->lease.is_limit;
 }
 
 static void input_of(const struct request *request, struct input *in)
@@ -352,6 +353,52 @@ static void run_worker(struct host *h, struct request *request)
     answer_now(h, request, status);
 }
 
+/* ---- sources and the backlog ---- */
+
+static void run_position(struct host *h, struct request *request)
+{
+    uint32_t partition = request->position.partition;
+    struct input in = {.kind = INPUT_SOURCE_POSITION, .position = request->position.at};
+
+    if (partition >= h->options.partitions_n || !host_has_partition(h, partition)) {
+        request_refuse(h, request, E_INVALID, "partition %u is not here", partition);
+    } else if (host_step(h, host_index(h, partition), &in, request) != OK) {
+        request_refuse(h, request, E_NOMEM, "out of memory: try again later");
+    } else {
+        request_answer(h, request);
+    }
+}
+
+/* Answered with the batch: what memory has is durable then. */
+static void run_source(struct host *h, struct request *request)
+{
+    for (uint32_t i = 0; i < h->cores_n; i++) {
+        request->source.positions[host_partition(h, i)] =
+            core_source_position(h->cores[i], request->source.name);
+    }
+    request->status = OK;
+    request_answer(h, request);
+}
+
+static void run_backlog(struct host *h, struct request *request)
+{
+    struct backlog_name_view *names = request->backlog.names;
+    size_t n_max = request->backlog.n_max;
+
+    if (n_max > BACKLOG_NAMES_N_MAX) n_max = BACKLOG_NAMES_N_MAX;
+    request->backlog.n = backlog_names(h->backlog, names, n_max);
+    for (size_t i = 0; i < request->backlog.n; i++) {
+        struct bytes copy = arena_copy(&h->open->arena, names[i].name);
+        if (copy.len != names[i].name.len) {
+            request_refuse(h, request, E_NOMEM, "out of memory: try again later");
+            return;
+        }
+        names[i].name = copy;
+    }
+    request->status = OK;
+    request_answer(h, request);
+}
+
 /* ---- all of them ---- */
 
 /* The index of its instance's partition. False, and refused, when it names none that could be
@@ -422,6 +469,9 @@ void request_run(struct host *h, struct request *request)
     case REQUEST_WORKER_ATTACH:
     case REQUEST_WORKER_CREDIT:
     case REQUEST_WORKER_DETACH: run_worker(h, request); return;
+    case REQUEST_POSITION: run_position(h, request); return;
+    case REQUEST_SOURCE: run_source(h, request); return;
+    case REQUEST_BACKLOG: run_backlog(h, request); return;
     case REQUEST_STATS:
         host_stats(h, request->stats);
         answer_now(h, request, OK);

@@ -37,7 +37,7 @@ struct commit {
     bool has_spare;
     uint64_t disk_free;
     /* The host's. */
-    uint64_t order; /* of the newest start that waits in the frame or before it */
+    uint64_t order;      /* of the newest start that waits in the frame or before it */
     struct batch *batch; /* being made durable; NULL = none */
     bool is_done;
     int64_t retry_ns;     /* the disk was full: try again then; 0 = it is on its way */
@@ -75,7 +75,8 @@ struct host {
     uint64_t lsn_durable;
     uint64_t order_durable; /* starts that wait, up to this order, are durable */
     uint64_t lsn_applied;
-    uint64_t lsn_kept; /* frames up to here may go: the archive has them, and nothing in them waits */
+    uint64_t
+        lsn_kept; /* frames up to here may go: the archive has them, and nothing in them waits */
 
     struct filter filter; /* what the archive may have */
     struct dispatcher dispatcher;
@@ -93,12 +94,13 @@ struct host {
     int64_t alert_period_ns; /* when the present period began */
     uint32_t alerts_logged_n;
     uint64_t alerts_unlogged_n;
+    bool has_told; /* a change, since the last feed_flush() */
 
     int64_t tick_retry_ns; /* no ticks before: memory was short */
     bool is_stopping;
     bool is_dead; /* the store failed: nothing is done or answered any more */
     bool is_disk_full;
-    bool has_spare; /* the journal's next segment is allocated */
+    bool has_spare;     /* the journal's next segment is allocated */
     uint64_t disk_free; /* bytes, when the journal last looked */
     uint64_t journal_bytes;
     uint64_t frames;
@@ -196,6 +198,8 @@ bool feed_wants(struct host *h, uint32_t index, struct effect *effect);
 void feed_status(struct host *h, const struct effect *effect);
 /* The same of an alert, which is also logged. */
 void feed_alert(struct host *h, const struct effect *effect);
+/* After all effects of a batch. */
+void feed_flush(struct host *h);
 
 /* ---- commit.c ---- */
 /* After the job: the batch is durable and released, or tried again later. */

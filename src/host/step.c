@@ -15,6 +15,7 @@ static void take_reply(struct host *h, const struct effect *effect, struct reque
     assert(request != NULL);
     assert(effect->reply.request == h->steps_n);
     request->status = effect->reply.status;
+    request->is_stale = effect->reply.is_stale;
     size_t len = strnlen(effect->reply.text, sizeof request->text - 1);
     memcpy(request->text, effect->reply.text, len);
     request->text[len] = '\0';

@@ -27,16 +27,20 @@ static bool put_tag(struct buffer *tags, struct buffer *entry, const char *name,
 }
 
 /* From the second attempt on the activity is told which call this is, and how often it was tried.
- * False without memory. */
+ * What undoes is marked, because an instance that did cannot be rewound. False without memory. */
 static bool tag_attempt(struct orchestration *o, const struct call *call, struct action *action)
 {
     struct buffer tags, entry;
 
-    if (call->attempt == 1) return true;
+    if (call->attempt == 1 && !o->is_undoing) return true;
     buffer_init(&tags, o->env->mem);
     buffer_init(&entry, o->env->mem);
-    bool is_put = put_tag(&tags, &entry, "norn.attempt", call->attempt) &&
-                  put_tag(&tags, &entry, "norn.call", (uint32_t)call->first_id);
+    bool is_put = true;
+    if (call->attempt > 1) {
+        is_put = put_tag(&tags, &entry, "norn.attempt", call->attempt) &&
+                 put_tag(&tags, &entry, "norn.call", (uint32_t)call->first_id);
+    }
+    if (is_put && o->is_undoing) is_put = put_tag(&tags, &entry, TAG_UNDO, 1);
     if (is_put) {
         action->tags = arena_copy(&o->arena, buffer_view(&tags));
         is_put = action->tags.len > 0;

@@ -72,6 +72,7 @@ void compensate(struct orchestration *o)
     struct list *node;
     bool is_undone = !list_is_empty(&o->compensations);
 
+    o->is_undoing = true;
     while ((node = list_pop_front(&o->compensations)) != NULL) {
         const struct compensation *c = container_of(node, struct compensation, node);
         norn_status status =

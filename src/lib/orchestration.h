@@ -99,6 +99,7 @@ struct orchestration {
     struct list unread;      /* events that nobody has waited for yet, oldest first */
 
     struct list compensations; /* newest first */
+    bool is_undoing;           /* they run: its calls are marked (TAG_UNDO) */
     struct maybe custom_status;
     bool has_section; /* a critical section */
     char section[NORN_UUID_SIZE];

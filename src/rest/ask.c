@@ -167,6 +167,15 @@ struct bytes errand_copy(struct errand *errand, struct bytes text)
     return arena_copy(&errand->arena, text);
 }
 
+void ask_hold(struct ask *ask) { ask->errands_n++; }
+
+void ask_unhold(struct ask *ask)
+{
+    assert(ask->errands_n > 0);
+    ask->errands_n--;
+    ask_release(ask);
+}
+
 void errand_end(struct errand *errand)
 {
     struct ask *ask = errand_ask(errand);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where a list goes on: the time and id of the last row that was given, as a text for the client. It
- * needs no memory here and stays good over a restart; one that was forged gives a list that begins
- * elsewhere, which its forger could have had by asking.
+ * Where a list goes on: the time and id of the last row that was given, as a text for the client.
+ * It needs no memory here and stays good over a restart; one that was forged gives a list that
+ * begins elsewhere, which its forger could have had by asking.
  */
 #ifndef REST_CURSOR_H
 #define REST_CURSOR_H

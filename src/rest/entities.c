@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Entities: lists, one of them, signals. An entity's id is "@name@key"; names are lower case however
- * they are written, keys as given.
+ * Entities: lists, one of them, signals. An entity's id is "@name@key"; names are lower case
+ * however they are written, keys as given.
  */
 #include "rest/cursor.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A history event as JSON. The bytes are walked with the protocol's description of it, so that every
- * field is shown under its own name in camel case; what the event is about stands beside eventId,
- * type and time, and not one level below. Payloads are JSON, not texts of JSON.
+ * A history event as JSON. The bytes are walked with the protocol's description of it, so that
+ * every field is shown under its own name in camel case; what the event is about stands beside
+ * eventId, type and time, and not one level below. Payloads are JSON, not texts of JSON.
  */
 #include "rest/state.h"
 

@@ -108,6 +108,10 @@ bool filters_read(struct errand *errand, const struct maybe values[FILTERS_N],
         memchr(values[FILTER_tag].value.ptr, '=', values[FILTER_tag].value.len) == NULL) {
         return refuse(errand, FILTER_tag, "must be a whole tag: key=value");
     }
+    if (values[FILTER_parked].has) {
+        query->want_parked = bytes_equal(values[FILTER_parked].value, BYTES_LITERAL("true"));
+        if (!query->want_parked) return refuse(errand, FILTER_parked, "can only be true");
+    }
     return read_bounds(errand, values, by_completion ? FILTER_completedFrom : FILTER_from,
                        by_completion ? FILTER_completedTo : FILTER_to, query) &&
            copy_text(errand, maybe_some(ask->hub), &query->hub) &&

@@ -18,7 +18,8 @@
     X(completedFrom)                                                                               \
     X(completedTo)                                                                                 \
     X(tag)                                                                                         \
-    X(error)
+    X(error)                                                                                       \
+    X(parked)
 
 enum filter {
 #define X(name) FILTER_##name,
@@ -39,9 +40,8 @@ bool filters_read(struct errand *errand, const struct maybe values[FILTERS_N],
 /* From the ask's query. */
 bool filters_read_parameters(struct errand *errand, struct request_query *query);
 
-/* Counts what matches, page by page: each is one turn of the engine and of the loop. The errand is a
- * QUERY with its filters set; `counted` is called with it at the end: see struct counting behind
- * errand->arena. Takes the errand over. */
+/* Counts what matches, page by page: each is one turn of the engine and of the loop. The errand is
+ * a QUERY with its filters set; `counted` is called with it at the end. Takes the errand over. */
 #define COUNT_SAMPLE_N 10
 struct counting {
     uint64_t n;

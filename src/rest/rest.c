@@ -3,7 +3,10 @@
  * The API as the network and the server see it: who may ask at all, which handler it is, and what
  * those that wait are told.
  */
-#include "rest/state.h"
+#include "rest/agents.h"
+#include "rest/changes.h"
+
+#include "rest/stream_desk.h"
 
 #include "base/clock.h"
 #include "base/random.h"
@@ -137,7 +140,12 @@ static void on_closed(void *user, struct http_exchange *exchange)
 
 void rest_set_now(struct rest *r, int64_t now_ns) { r->now_ns = now_ns; }
 int64_t rest_wall_ns(void) { return clock_wall_ns(); }
-void rest_bell(struct rest *r) { desk_collect(r->desk); }
+void rest_bell(struct rest *r)
+{
+    desk_collect(r->desk);
+    if (r->streams != NULL) stream_desk_collect(r->streams);
+    changes_collect(r->changes);
+}
 
 int64_t rest_tick(struct rest *r)
 {
@@ -150,7 +158,11 @@ int64_t rest_tick(struct rest *r)
         ask->ops->time(ask);
     }
     int64_t next_ns = node == NULL ? INT64_MAX : node->key;
-    if (!wait_cancels_retry(r) && r->now_ns + RETRY_NS < next_ns) next_ns = r->now_ns + RETRY_NS;
+    int64_t changes_ns = changes_tick(r->changes, r->now_ns);
+    if (changes_ns < next_ns) next_ns = changes_ns;
+    bool is_done = wait_cancels_retry(r);
+    is_done = agents_retry(r->agents) && is_done;
+    if (!is_done && r->now_ns + RETRY_NS < next_ns) next_ns = r->now_ns + RETRY_NS;
     return next_ns;
 }
 
@@ -159,6 +171,7 @@ void rest_drain(struct rest *r)
     struct list *next;
 
     r->is_draining = true;
+    if (r->streams != NULL) stream_desk_stop(r->streams);
     for (struct list *node = list_first(&r->asks); node != NULL; node = next) {
         struct ask *ask = container_of(node, struct ask, node);
         next = list_next(&r->asks, node);
@@ -168,7 +181,10 @@ void rest_drain(struct rest *r)
 
 bool rest_is_quiet(const struct rest *r)
 {
-    return list_is_empty(&r->asks) && desk_errands_n(r->desk) == 0;
+    /* The streams end first: they post to the engine. */
+    if (r->streams != NULL && !stream_desk_is_over(r->streams)) return false;
+    if (r->streams != NULL && stream_desk_errands_n(r->streams) > 0) return false;
+    return list_is_empty(&r->asks) && desk_errands_n(r->desk) == 0 && agents_are_quiet(r->agents);
 }
 
 void rest_stats(const struct rest *r, struct front_stats *out) { *out = r->stats; }
@@ -186,8 +202,9 @@ _Static_assert(FRESH_ID_SIZE == EXECUTION_TEXT_SIZE, "both are 16 bytes in hex")
 
 static void on_parcel(void *user, struct parcel *parcel)
 {
-    (void)user;
-    parcel_free(parcel); /* nothing here takes work yet */
+    struct rest *r = user;
+
+    agents_parcel(r->agents, parcel);
 }
 
 enum status rest_new(const struct front_options *options, int64_t now_ns, struct rest **out)
@@ -217,8 +234,16 @@ enum status rest_new(const struct front_options *options, int64_t now_ns, struct
         .user = r,
     };
     enum status status = router_init(r);
+    if (status == OK) status = changes_new(r, &r->changes);
+    if (status == OK) status = agents_new(r, &r->agents);
     if (status == OK) status = desk_new(&desk, &r->desk);
+    if (status == OK && options->directory != NULL && options->wake != NULL) {
+        status = stream_desk_new(options, &r->streams);
+    }
     if (status != OK) {
+        if (r->agents != NULL) agents_free(r->agents);
+        if (r->changes != NULL) changes_free(r->changes);
+        if (r->desk != NULL) desk_free(r->desk);
         arena_release(&r->routes);
         mem_give(r->mem, r, sizeof *r);
         return status;
@@ -231,14 +256,23 @@ void rest_free(struct rest *r)
 {
     struct list *node;
 
+    rest_close(r);
     rest_bell(r); /* what the engine answered while it was closed */
     assert(list_is_empty(&r->asks));
     while ((node = list_pop_front(&r->spare)) != NULL) {
         ask_destroy(container_of(node, struct ask, node));
     }
+    agents_free(r->agents);
+    changes_free(r->changes);
     desk_free(r->desk);
+    if (r->streams != NULL) stream_desk_free(r->streams);
     arena_release(&r->routes);
     mem_give(r->mem, r, sizeof *r);
+}
+
+void rest_close(struct rest *r)
+{
+    if (r->streams != NULL) stream_desk_join(r->streams);
 }
 
 const struct http_service *rest_http(const struct rest *r) { return &r->http; }
@@ -254,6 +288,7 @@ static enum status front_make(const struct front_options *options, int64_t now_n
     return status;
 }
 
+static void front_close(void *front) { rest_close(front); }
 static void front_free(void *front) { rest_free(front); }
 static const struct http_service *front_http(const void *front) { return rest_http(front); }
 static void front_set_now(void *front, int64_t now_ns) { rest_set_now(front, now_ns); }
@@ -265,6 +300,7 @@ static void front_stats(const void *front, struct front_stats *out) { rest_stats
 
 const struct front_ops rest_front = {
     .make = front_make,
+    .close = front_close,
     .free = front_free,
     .http = front_http,
     .set_now = front_set_now,

@@ -13,6 +13,8 @@ struct rest;
 
 /* E_NOMEM. now_ns: monotonic, as in all calls. */
 enum status rest_new(const struct front_options *options, int64_t now_ns, struct rest **out);
+/* Ends the thread of the streams. */
+void rest_close(struct rest *r);
 /* The engine is closed; no exchange is open any more. */
 void rest_free(struct rest *r);
 

@@ -27,8 +27,8 @@ bool scan_byte(struct scan *s, uint8_t byte, const char *problem);
 bool scan_value(struct scan *s, struct bytes *raw);
 /* A string; inner: what stands between the quotes. */
 bool scan_string(struct scan *s, struct bytes *inner, bool *has_escapes);
-/* What a string with escapes means; in the arena. False: half a surrogate pair, a NUL, or no memory;
- * *problem says which. */
+/* What a string with escapes means; in the arena. False: half a surrogate pair, a NUL, or no
+ * memory; *problem says which. */
 bool scan_decode(struct bytes inner, struct arena *arena, struct bytes *out, const char **problem);
 static inline size_t scan_offset(const struct scan *s) { return (size_t)(s->at - s->start); }
 

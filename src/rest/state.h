@@ -168,10 +168,14 @@ struct bytes errand_copy(struct errand *errand, struct bytes text);
 static inline struct ask *errand_ask(const struct errand *errand) { return errand->user; }
 /* hub '/' id in the arena; empty without memory. */
 struct bytes key_make(struct arena *arena, struct bytes hub, struct bytes id);
-/* Sets the key (hub '/' id) and posts it. False: the ask was answered too-busy, the errand ended. */
+/* Sets the key (hub '/' id) and posts it. False: the ask was answered too-busy, the errand
+ * ended. */
 bool ask_post(struct errand *errand, struct bytes id);
 /* The same with the key as it is. */
 bool ask_post_as_is(struct errand *errand);
+/* For errands of another kind (stream_desk.h): the ask stays until unhold. */
+void ask_hold(struct ask *ask);
+void ask_unhold(struct ask *ask);
 /* The end of an errand, in its done(); the ask may be gone afterwards. */
 void errand_end(struct errand *errand);
 /* The usual done(): the errand's reply as JSON with errand->number as status (0 = 200), or the
@@ -186,6 +190,7 @@ struct rest {
     struct front_options options;
     struct mem *mem;
     struct desk *desk;
+    struct stream_desk *streams; /* NULL: there is no directory for them */
     struct http_service http;
     int64_t now_ns;
     bool is_draining;
@@ -197,6 +202,8 @@ struct rest {
     struct heap times;       /* of asks */
     uint64_t times_order;    /* ties are broken by it */
     struct list uncancelled; /* waits.c */
+    struct changes *changes; /* changes.c */
+    struct agents *agents;   /* agents.c */
     struct rng rng;
     struct front_stats stats;
 };
@@ -219,7 +226,18 @@ void rest_fresh_id(struct rest *r, char out[FRESH_ID_SIZE]);
     X(routes_history)                                                                              \
     X(routes_purge)                                                                                \
     X(routes_entities)                                                                             \
-    X(routes_stats)
+    X(routes_stats)                                                                                \
+    X(routes_streams)                                                                              \
+    X(routes_groups)                                                                               \
+    X(routes_queues)                                                                               \
+    X(routes_letters)                                                                              \
+    X(routes_why)                                                                                  \
+    X(routes_alerts)                                                                               \
+    X(routes_workers)                                                                              \
+    X(routes_sse)                                                                                  \
+    X(routes_follow)                                                                               \
+    X(routes_agents)                                                                               \
+    X(routes_work)
 #define X(table) extern const struct route table[];
 ROUTE_TABLES(X)
 #undef X
@@ -268,8 +286,7 @@ bool body_parse(struct bytes text, struct arena *arena, const struct body_field 
 bool body_read(struct ask *ask, struct bytes text, struct arena *arena,
                const struct body_field *fields, size_t fields_n, struct body_value *values);
 /* An object with texts as values, key by key: begin with the raw object; false at the end. What was
- * parsed by body_parse() is well formed; error->detail is set when a value is no text or a key comes
- * twice. */
+ * parsed by body_parse() is well formed; error->detail is set when a value is no text. */
 bool body_next_text(struct bytes *rest, struct arena *arena, struct bytes *key, struct bytes *value,
                     struct body_error *error);
 /* NULL when the whole text is one JSON value in UTF-8; else what is wrong, *offset where. *raw:

@@ -35,6 +35,8 @@ static void put_counters(struct json *j, const struct host_stats *h)
     put_number(j, "requests", h->requests);
     put_number(j, "frames", h->frames);
     put_number(j, "frameBytes", h->frame_bytes);
+    put_number(j, "deferred", h->deferred);
+    put_number(j, "admitted", h->admitted);
     put_number(j, "evicted", h->evicted);
     put_number(j, "loaded", h->loaded);
     json_object_end(j);
@@ -49,8 +51,16 @@ static void put_gauges(struct json *j, const struct host_stats *h)
     put_number(j, "suspended", h->gauges.suspended);
     put_number(j, "ended", h->gauges.ended);
     put_number(j, "entities", h->gauges.entities);
+    put_number(j, "parked", h->gauges.parked);
+    put_number(j, "active", h->active);
     put_number(j, "inMemory", h->instances_hot);
     put_number(j, "archived", h->instances_archived);
+    json_object_end(j);
+    json_key(j, "backlog");
+    json_object_begin(j);
+    put_number(j, "waiting", h->backlog);
+    put_number(j, "bytes", h->backlog_size);
+    put_number(j, "oldestMs", (uint64_t)h->backlog_age_ms);
     json_object_end(j);
     json_key(j, "work");
     json_object_begin(j);
@@ -64,6 +74,7 @@ static void put_gauges(struct json *j, const struct host_stats *h)
     put_number(j, "memoryBytes", h->mem_used);
     put_number(j, "commitP50Us", histogram_at(&h->commit_ns, 500) / 1000);
     put_number(j, "commitP99Us", histogram_at(&h->commit_ns, 990) / 1000);
+    if (h->disk_free != UINT64_MAX) put_number(j, "diskFreeBytes", h->disk_free);
     json_key(j, "isDiskFull");
     json_bool(j, h->is_disk_full);
     json_object_end(j);

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "reply/allow.h"
 #include "server/address.h"
+#include "server/ingest_rules.h"
 #include "server/units.h"
 
 #include <ctype.h>
@@ -171,7 +172,7 @@ static void unknown_section(struct bytes section, const char *where, struct buff
     if (best != NULL)
         buffer_format(problems, "; did you mean [%s]?\n", best);
     else
-        buffer_format(problems, "; there are [server], [log], [work] and [store]\n");
+        buffer_format(problems, "; there are [server], [log], [work], [store] and [ingest]\n");
 }
 
 void config_unknown(struct bytes section, struct bytes key, const char *where,
@@ -234,6 +235,7 @@ static const char *kind_words(enum setting_kind kind)
     case SETTING_COUNT: return "a whole number";
     case SETTING_SIZE: return "a size such as 64KiB or 16MiB";
     case SETTING_DURATION: return "a duration such as 250ms, 10s, 5m or 7d";
+    case SETTING_RULES: return "limits by name such as ship:active=100,rate=50; bill:active=10";
     }
     unreachable("setting kind");
 }
@@ -249,6 +251,7 @@ static bool value_read(enum setting_kind kind, const char *text, uint64_t *out)
     case SETTING_COUNT: return count_read(text, out);
     case SETTING_SIZE: return size_read(text, out);
     case SETTING_DURATION: return duration_read(text, out);
+    case SETTING_RULES: return ingest_rules_count(bytes_of_text(text), out);
     }
     unreachable("setting kind");
 }
@@ -306,6 +309,14 @@ enum status config_set(struct config *c, enum setting setting, enum config_sourc
         range_problem(row, where, text, problems);
         return E_INVALID;
     }
+    if (row->kind == SETTING_RULES) {
+        struct backlog_rule *rules =
+            arena_alloc_zero(&c->arena, ((size_t)number + 1) * sizeof *rules);
+        if (rules == NULL) return E_NOMEM;
+        ingest_rules_read(bytes_of_text(text), rules);
+        c->rules = rules;
+        c->rules_n = (size_t)number;
+    }
     c->values[setting].text = text;
     c->values[setting].number = number;
     c->values[setting].source = source;
@@ -322,6 +333,7 @@ uint64_t config_number(const struct config *c, enum setting setting)
 {
     assert(rows[setting].kind != SETTING_TEXT);
     assert(rows[setting].kind != SETTING_ADDRESSES);
+    assert(rows[setting].kind != SETTING_RULES);
     return c->values[setting].number;
 }
 

@@ -19,6 +19,8 @@
 #include "base/arena.h"
 #include "base/status.h"
 
+struct backlog_rule;
+
 enum setting_kind {
     SETTING_TEXT,
     SETTING_ADDRESSES, /* one or more, with commas between them */
@@ -28,6 +30,7 @@ enum setting_kind {
     SETTING_COUNT,
     SETTING_SIZE,     /* bytes */
     SETTING_DURATION, /* milliseconds */
+    SETTING_RULES,    /* limits by name, see ingest_rules.h; may be empty */
 };
 
 #define CONFIG_MS_PER_DAY 86400000ull
@@ -74,7 +77,7 @@ enum setting_kind {
     X(store, shards, COUNT, "0", 0, 256,                                                           \
       "threads that run partitions; fixed likewise; 0 = as it was made, 1 for a new one")          \
     X(store, hot_memory_max, SIZE, "192MiB", 1048576, 1024 * CONFIG_GIB,                           \
-      "memory for instances per shard; near it idle ones leave, beyond it starts are refused")     \
+      "memory for instances per shard; near it idle ones leave, beyond it starts wait")            \
     X(store, idle_evict, DURATION, "10s", 0, CONFIG_MS_PER_DAY,                                    \
       "an idle instance may leave memory after this")                                              \
     X(store, timer_horizon, DURATION, "1m", 1000, CONFIG_MS_PER_DAY,                               \
@@ -84,10 +87,24 @@ enum setting_kind {
     X(store, archive_segment_size, SIZE, "64MiB", 65536, CONFIG_GIB,                               \
       "files of archived histories")                                                               \
     X(store, archive_lag_max, SIZE, "256MiB", 1048576, 1024 * CONFIG_GIB,                          \
-      "journal not yet archived; beyond it starts are refused")                                    \
+      "journal not yet archived; beyond it starts wait")                                           \
     X(store, archive_every, DURATION, "500ms", 1, CONFIG_MS_PER_DAY,                               \
       "at most so long until a finished instance is in the archive")                               \
-    X(store, archive_batch, COUNT, "4096", 1, 1000000, "instances per archive transaction")
+    X(store, archive_batch, COUNT, "4096", 1, 1000000, "instances per archive transaction")        \
+    X(store, disk_free_min, SIZE, "256MiB", 0, 1024 * CONFIG_GIB,                                  \
+      "with less space on the disk starts, events and signals are refused; the rest goes on")      \
+    X(ingest, active_max, COUNT, "20000", 0, 100000000,                                            \
+      "orchestrations at work at once per shard, beyond which starts wait; 0 = no limit")          \
+    X(ingest, active_max_by_name, COUNT, "10000", 0, 100000000,                                    \
+      "the same for each name: so a slow workflow makes only its own wait")                        \
+    X(ingest, rate_by_name, COUNT, "0", 0, 100000000,                                              \
+      "starts of one name admitted per second and shard; 0 = no limit")                            \
+    X(ingest, by_name, RULES, "", 0, 0,                                                            \
+      "other limits for single names: ship:active=100,rate=50; bill:active=10")                    \
+    X(ingest, backlog_max, COUNT, "2000000", 1, 1000000000,                                        \
+      "starts that wait per shard; beyond it they are refused")                                    \
+    X(ingest, backlog_size_max, SIZE, "4GiB", 1048576, 1024 * CONFIG_GIB,                          \
+      "the same in bytes of journal")
 
 enum setting {
 #define X(section, key, kind, value, least, most, help) CONFIG_##section##_##key,
@@ -107,6 +124,8 @@ struct config {
         enum config_source source;
         uint32_t line; /* SOURCE_FILE: from 1 */
     } values[SETTINGS_N];
+    const struct backlog_rule *rules; /* ingest.by_name; in the arena */
+    size_t rules_n;
 };
 
 /* All defaults. E_NOMEM. */

@@ -7,6 +7,7 @@
 #define SERVER_FRONT_H
 
 #include "net/http.h"
+#include "server/feed.h"
 #include "server/service.h"
 #include "server/vitals.h"
 
@@ -19,13 +20,14 @@ struct front_options {
     struct engine *engine;   /* NULL in tests that have none */
     struct service *service; /* the gRPC side */
     struct vitals *vitals;
+    struct feed *feed;                /* changes of instances; NULL in tests that have none */
     const struct http_service *pages; /* answers what the front has no route for */
     const char *directory;            /* of the data */
     size_t errands_n_max;             /* requests to the engine under way; 503 beyond */
     size_t message_size_max;          /* of a body */
     void (*wake)(void *user);         /* from any thread: bell() is called soon */
     void *wake_user;
-    bool is_insecure;                 /* other machines reach this server: any Host is right */
+    bool is_insecure; /* other machines reach this server: any Host is right */
 };
 
 struct front_stats {

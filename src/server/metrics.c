@@ -102,7 +102,16 @@ static void labelled(struct buffer *out, const char *name, const char *label, co
     X(journal_bytes, GAUGE, "journal_size_bytes", "Size of the journal on disk")                   \
     X(lsn_durable, GAUGE, "journal_durable_position", "Position of the newest durable frame")      \
     X(lsn_applied, GAUGE, "archive_applied_position", "Journal position archived so far")          \
-    X(is_disk_full, GAUGE, "disk_full", "1 while the disk is full and changes are refused")
+    X(is_disk_full, GAUGE, "disk_full", "1 while the disk is full and changes are refused")        \
+    X(active, GAUGE, "instances_active", "Orchestrations at work in memory")                       \
+    X(backlog, GAUGE, "backlog_starts", "Acknowledged starts that wait in the journal")            \
+    X(backlog_size, GAUGE, "backlog_size_bytes", "Bytes of those starts in the journal")           \
+    X(backlog_age_ms, GAUGE, "backlog_oldest_age_milliseconds",                                    \
+      "How long the oldest of those starts has waited")                                            \
+    X(deferred, COUNTER, "starts_deferred_total", "Starts that had to wait")                       \
+    X(admitted, COUNTER, "starts_admitted_total", "Starts that had waited and were admitted")      \
+    X(carried, COUNTER, "starts_carried_total",                                                    \
+      "Times that a waiting start was carried forward in the journal")
 
 static const uint64_t commit_bounds_ns[] = {
     100000,   250000,    500000,    1000000,   2500000,    5000000,     10000000, 25000000,
@@ -167,6 +176,21 @@ static void write_service(struct buffer *out, const struct service_stats *s)
 #undef X
 }
 
+static void write_front(struct buffer *out, const struct front_stats *f)
+{
+    static const char *const classes[] = {"gone", "1xx", "2xx", "3xx", "4xx", "5xx"};
+
+    integer(out, "norn_http_requests_total", COUNTER, f->requests, "HTTP requests taken");
+    head(out, "norn_http_answers_total", COUNTER,
+         "HTTP requests answered, by class of status; gone: the peer was not there any more");
+    for (size_t n = 0; n < sizeof classes / sizeof classes[0]; n++) {
+        if (n == 1) continue; /* no answer is informational */
+        buffer_format(out, "norn_http_answers_total{class=\"%s\"} %llu\n", classes[n],
+                      (unsigned long long)f->answers[n]);
+    }
+    integer(out, "norn_http_open", GAUGE, f->open_n, "HTTP requests not answered yet");
+}
+
 /* The unit stands before _total. */
 static const char *net_name(const char *counter)
 {
@@ -211,6 +235,7 @@ void metrics_write(struct buffer *out, const struct metrics *metrics)
     integer(out, "norn_draining", GAUGE, metrics->is_draining, "1 while the server shuts down");
     write_host(out, metrics->host);
     write_service(out, &metrics->service);
+    write_front(out, &metrics->front);
     integer(out, "norn_net_connections", GAUGE, metrics->connections_n, "Connections open now");
     write_net(out, metrics->net);
     write_process(out, &metrics->process);

@@ -9,6 +9,7 @@
 #include "base/bytes.h"
 #include "host/host.h"
 #include "net/conn.h"
+#include "server/front.h"
 #include "server/process.h"
 #include "server/service.h"
 
@@ -16,6 +17,7 @@ struct metrics {
     const struct net_counters *net;
     uint32_t connections_n;
     struct service_stats service;
+    struct front_stats front;
     const struct host_stats *host; /* NULL: the engine did not answer */
     struct process_stats process;
     bool is_draining;

@@ -22,6 +22,14 @@ void server_options_set(struct server_options *o, const struct config *c)
     host->archive_lag_max = config_number(c, CONFIG_store_archive_lag_max);
     host->archive_every_ms = (int64_t)config_number(c, CONFIG_store_archive_every);
     host->archive_batch_n = config_number(c, CONFIG_store_archive_batch);
+    host->disk_free_min = config_number(c, CONFIG_store_disk_free_min);
+    host->active_max = (uint32_t)config_number(c, CONFIG_ingest_active_max);
+    host->active_max_by_name = (uint32_t)config_number(c, CONFIG_ingest_active_max_by_name);
+    host->rate_by_name = (uint32_t)config_number(c, CONFIG_ingest_rate_by_name);
+    host->backlog_rules = c->rules; /* they live as long as the settings */
+    host->backlog_rules_n = c->rules_n;
+    host->backlog_n_max = config_number(c, CONFIG_ingest_backlog_max);
+    host->backlog_size_max = config_number(c, CONFIG_ingest_backlog_size_max);
 
     service_options_init(&o->service);
     o->service.message_size_max = config_number(c, CONFIG_server_message_size_max);

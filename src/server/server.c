@@ -44,6 +44,7 @@ struct server {
     struct vitals *vitals;
     struct pages *pages;
     void *front;              /* of options->front; NULL = there is none */
+    struct feed *feed;        /* for the front; NULL = nobody would read it */
     struct http_service http; /* sets the front's clock, then calls it */
     struct loop *loop;
     _Atomic(struct loop *) loop_to_wake; /* the same, for other threads; NULL before it is there */
@@ -424,6 +425,7 @@ static void pages_metrics(void *user, struct metrics *out)
         .is_draining = s->phase != PHASE_RUNNING,
     };
     service_stats(s->service, &out->service);
+    if (s->front != NULL) s->options->front->stats(s->front, &out->front);
     process_stats(&out->process);
 }
 
@@ -446,6 +448,7 @@ static enum status make_front(struct server *s)
         .engine = s->engine,
         .service = s->service,
         .vitals = s->vitals,
+        .feed = s->feed,
         .pages = pages_http(s->pages),
         .directory = s->options->engine.directory,
         .errands_n_max = s->options->service.errands_n_max,
@@ -581,6 +584,7 @@ static void release(struct server *s)
     loop_timer_free(s->watchdog);
     if (s->loop != NULL) loop_free(s->loop);
     if (s->front != NULL) s->options->front->free(s->front);
+    if (s->feed != NULL) feed_free(s->feed);
     if (s->pages != NULL) pages_free(s->pages);
     if (s->service != NULL) service_free(s->service);
     replier_free(s->replier);
@@ -594,6 +598,13 @@ static int open_all(struct server *s)
 
     engine_options.host.told = on_told;
     engine_options.host.told_user = s;
+    if (s->options->front != NULL) {
+        enum status status = feed_new(&s->mem, ring, s, &s->feed);
+        if (status != OK) return EX_OSERR;
+        engine_options.host.is_watched = feed_is_watched(s->feed);
+        engine_options.host.changed = feed_changed;
+        engine_options.host.changed_user = s->feed;
+    }
     int code = startup_open_engine(&engine_options, &s->engine);
     if (code != EX_OK) return code;
 

@@ -63,6 +63,16 @@ struct service_stats {
     uint32_t waiting_n; /* WaitForInstance* calls now */
 };
 void service_stats(const struct service *s, struct service_stats *out);
+/* One open work stream. */
+struct service_worker {
+    uint32_t id;                 /* as LockedBy shows it, in the first shard */
+    const struct worker *worker; /* hub and filters */
+    uint32_t in_flight[WORK_KINDS_N];
+    int64_t opened_ns; /* monotonic */
+};
+typedef void service_worker_fn(void *user, const struct service_worker *worker);
+/* Oldest first; borrowed during the call. */
+void service_each_worker(const struct service *s, service_worker_fn *fn, void *user);
 /* The name of the nth RPC; static. */
 const char *service_rpc_name(unsigned n);
 

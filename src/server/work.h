@@ -103,6 +103,7 @@ struct work_shard {
     struct work_stream *stream;
     uint32_t number;
     enum shard_state state;
+    uint32_t id;                   /* of the worker, once it is attached; 0 before */
     bool is_asking;                /* one of its requests is under way */
     uint32_t credit[WORK_KINDS_N]; /* given to the host and not used */
 };
@@ -122,6 +123,7 @@ struct work_stream {
     uint32_t in_flight[WORK_KINDS_N];
     size_t average_size; /* of its messages, a running one */
     int64_t sent_ns;     /* when the last message was */
+    int64_t opened_ns;
     uint32_t shards_n;
     struct work_shard shards[];
 };

@@ -85,6 +85,7 @@ static void shard_asked(struct errand *errand)
 
     errand_free(errand);
     shard->is_asking = false;
+    if (kind == REQUEST_WORKER_ATTACH && status == OK) shard->id = shard->worker.id;
     if (kind == REQUEST_WORKER_DETACH) {
         shard->state = SHARD_GONE;
     } else if (status != OK && kind == REQUEST_WORKER_ATTACH) {
@@ -286,8 +287,8 @@ void stream_parcel(struct work_shard *shard, struct parcel *parcel)
     assert(shard->credit[kind] > 0);
     shard->credit[kind]--;
     parcel->worker = NULL; /* the parcel may stay longer than its stream */
-    bool has_room = stream->call != NULL && (stream->in_flight[kind] < stream->limit[kind] ||
-                                             planted("ignore_work_limit"));
+    bool has_room = stream->call != NULL &&
+                    (stream->in_flight[kind] < stream->limit[kind] || planted("ignore_work_limit"));
     if (has_room && !parcel->message.failed && parcel->message.len > 0) {
         status = send(stream, parcel);
     }
@@ -375,6 +376,7 @@ static struct work_stream *stream_new(struct service *s, struct grpc_call *call)
     };
     stream->average_size = AVERAGE_SIZE_FIRST;
     stream->sent_ns = s->now_ns;
+    stream->opened_ns = s->now_ns;
     stream->shards_n = shards_n;
     arena_init(&stream->arena, s->mem, 256);
     list_init(&stream->leases);

@@ -117,6 +117,23 @@ bool workers_history_n(const struct service *s, struct bytes key, uint64_t *hist
     return true;
 }
 
+void service_each_worker(const struct service *s, service_worker_fn *fn, void *user)
+{
+    const struct list *streams = &s->workers.streams;
+
+    for (struct list *n = list_first(streams); n != NULL; n = list_next(streams, n)) {
+        const struct work_stream *stream = container_of(n, struct work_stream, node);
+        if (stream->call == NULL) continue;
+        struct service_worker worker = {
+            .id = stream->shards[0].id,
+            .worker = &stream->shards[0].worker,
+            .opened_ns = stream->opened_ns,
+        };
+        memcpy(worker.in_flight, stream->in_flight, sizeof worker.in_flight);
+        fn(user, &worker);
+    }
+}
+
 /* ---- answers that are too large to be read ---- */
 
 /* The lease that the first bytes of an answer are for: 1 instanceId, 2 taskId. The token stands

@@ -26,21 +26,21 @@ struct store_mem;
 /* One instance. All bytes are borrowed during the call they are given to. */
 struct archive_row {
     struct bytes hub;
-    struct bytes id;         /* unique within the hub */
+    struct bytes id; /* unique within the hub */
     uint32_t partition;
-    uint64_t version;        /* the core's count of changes: larger is newer */
-    int32_t status;          /* OrchestrationStatus of the protocol */
+    uint64_t version; /* the core's count of changes: larger is newer */
+    int32_t status;   /* OrchestrationStatus of the protocol */
     bool is_terminal;
-    struct bytes name;       /* of the orchestrator */
-    struct bytes tags;       /* "key=value\n" for each, for searching; may be empty */
-    struct bytes parent_id;  /* empty for none */
-    struct bytes error;      /* beginning of the error text, for searching; empty for none */
+    struct bytes name;      /* of the orchestrator */
+    struct bytes tags;      /* "key=value\n" for each, for searching; may be empty */
+    struct bytes parent_id; /* empty for none */
+    struct bytes error;     /* beginning of the error text, for searching; empty for none */
     int64_t created_ms;
     int64_t updated_ms;
-    int64_t completed_ms;    /* ARCHIVE_NO_TIME while not terminal */
-    int64_t wake_ms;         /* when it must be in memory again; 0 = at start (has work);
+    int64_t completed_ms;  /* ARCHIVE_NO_TIME while not terminal */
+    int64_t wake_ms;       /* when it must be in memory again; 0 = at start (has work);
                                 ARCHIVE_NO_TIME = only when a message comes (most terminal ones) */
-    struct bytes snapshot;   /* uncompressed */
+    struct bytes snapshot; /* uncompressed */
 };
 
 struct archive_put {
@@ -74,26 +74,26 @@ struct archive_batch {
  * id). A zeroed query asks for every row of the hub "" (none): set hub. */
 struct archive_query {
     struct bytes hub;
-    uint32_t status_mask;      /* bit n = status n; 0 = any */
+    uint32_t status_mask; /* bit n = status n; 0 = any */
     bool terminal_only;
-    bool by_completion;        /* implies terminal_only */
-    int64_t from_ms;           /* of the ordering time, inclusive */
-    int64_t to_ms;             /* exclusive; 0 = no bound */
+    bool by_completion; /* implies terminal_only */
+    int64_t from_ms;    /* of the ordering time, inclusive */
+    int64_t to_ms;      /* exclusive; 0 = no bound */
     struct bytes id_prefix;
-    struct bytes name;         /* exact; empty = any */
-    struct bytes tag;          /* "key=value", one whole tag; empty = any */
-    struct bytes error_part;   /* substring; empty = any */
+    struct bytes name;       /* exact; empty = any */
+    struct bytes tag;        /* "key=value", one whole tag; empty = any */
+    struct bytes error_part; /* substring; empty = any */
     /* Only rows after this position, when has_after. */
     bool has_after;
     int64_t after_ms;
     struct bytes after_id;
-    uint32_t limit;            /* > 0 */
+    uint32_t limit; /* > 0 */
     bool want_snapshot;
     /* Only rows whose id begins with '@' (else: only the others), by (created_ms, id); from_ms and
      * to_ms are then of updated_ms, and status_mask, terminal_only, by_completion, name, tag and
      * error_part say nothing. */
     bool entities;
-    bool want_transient;       /* entities: those of ARCHIVE_STATUS_TRANSIENT too */
+    bool want_transient; /* entities: those of ARCHIVE_STATUS_TRANSIENT too */
 };
 /* Of an entity without state: PENDING. */
 #define ARCHIVE_STATUS_TRANSIENT 6
@@ -108,9 +108,9 @@ typedef enum status archive_hash_fn(void *user, uint64_t hash);
 struct archive_stats {
     uint64_t rows;
     uint64_t rows_terminal;
-    uint64_t bytes;       /* on disk, everything */
-    uint64_t blob_bytes;  /* in segments */
-    uint64_t blob_live;   /* of them still referred to */
+    uint64_t bytes;      /* on disk, everything */
+    uint64_t blob_bytes; /* in segments */
+    uint64_t blob_live;  /* of them still referred to */
 };
 
 struct archive_ops {
@@ -162,9 +162,9 @@ void archive_close(struct archive *a);
 uint64_t archive_key_hash(struct archive_key key);
 
 struct archive_sqlite_options {
-    const char *root;        /* directory of the io, for SQLite's own files */
-    const char *directory;   /* below it, e.g. "archive"; made when absent */
-    uint64_t segment_size;   /* of the blob segments, e.g. 64 MiB */
+    const char *root;      /* directory of the io, for SQLite's own files */
+    const char *directory; /* below it, e.g. "archive"; made when absent */
+    uint64_t segment_size; /* of the blob segments, e.g. 64 MiB */
     struct mem *mem;
 };
 /* io outlives the archive. E_VERSION: made by a newer program, nothing was changed. */

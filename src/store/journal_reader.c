@@ -114,9 +114,9 @@ static enum status open_segment(struct file_reader *f, uint64_t first_lsn)
         return status;
     }
     status = f->io->ops->read(f->io, f->file, 0, bytes, sizeof bytes, &got);
-    if (status == OK && (got != sizeof bytes ||
-                         segment_decode_header(bytes, &header) != SEGMENT_VALID ||
-                         header.first_lsn != first_lsn)) {
+    if (status == OK &&
+        (got != sizeof bytes || segment_decode_header(bytes, &header) != SEGMENT_VALID ||
+         header.first_lsn != first_lsn)) {
         status = E_CORRUPT;
     }
     if (status != OK) {
@@ -180,8 +180,8 @@ static enum status read_payload(struct file_reader *f, uint64_t at,
     if (header->payload_len == 0) return OK;
     if (!buffer_reserve(out, header->payload_len)) return E_NOMEM;
     uint8_t *to = out->ptr + out->len;
-    enum status status = f->io->ops->read(f->io, f->file, at + FRAME_HEADER_SIZE, to,
-                                          header->payload_len, &got);
+    enum status status =
+        f->io->ops->read(f->io, f->file, at + FRAME_HEADER_SIZE, to, header->payload_len, &got);
     if (status != OK) return status;
     if (got != header->payload_len) return E_CORRUPT;
     if (!frame_holds(header, bytes_make(to, got))) return E_CORRUPT;

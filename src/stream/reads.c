@@ -4,6 +4,7 @@
  * at a time. What a step wanted is bounded by what was there at the step, and is fetched after its
  * batch is durable: nobody sees a message that a crash could take back.
  */
+#include "stream/letter.h"
 #include "stream/state.h"
 
 #include "base/log.h"
@@ -90,6 +91,20 @@ static bool is_full(const struct stream_request *request, size_t more)
     return request->answer.len + more > STREAM_READ_SIZE_MAX;
 }
 
+/* Where a letter comes from. */
+static struct bytes name_of_letter(const struct streams *s, struct bytes raw)
+{
+    struct stream_message message;
+    struct stream_letter_content letter;
+    size_t size;
+
+    enum status status = stream_message_read(raw, &message, &size);
+    assert(status == OK); /* it was just read */
+    if (!stream_letter_read(message.value, &letter)) return BYTES_NONE;
+    const struct stream *stream = stream_core_by_number(&s->core, letter.stream);
+    return stream == NULL ? BYTES_NONE : bytes_of_text(stream->name);
+}
+
 static void put(struct streams *s, struct stream_request *request, const struct stream_want *want,
                 struct bytes raw)
 {
@@ -105,6 +120,9 @@ static void put(struct streams *s, struct stream_request *request, const struct 
         stream_token_text(&token, text);
         buffer_bytes(&request->answer, bytes_make(text, sizeof text));
         buffer_signed(&request->answer, want->until_ns);
+    }
+    if (request->kind == STREAM_REQUEST_LETTERS || request->kind == STREAM_REQUEST_LETTER) {
+        buffer_bytes(&request->answer, name_of_letter(s, raw));
     }
     buffer_append_bytes(&request->answer, raw);
     request->items_n++;

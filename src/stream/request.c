@@ -50,6 +50,13 @@ bool stream_answer_next(struct reader *at, struct stream_message *out)
     return true;
 }
 
+bool stream_answer_next_letter(struct reader *at, struct bytes *stream, struct stream_message *out)
+{
+    if (reader_left(at) == 0) return false;
+    *stream = reader_bytes(at);
+    return stream_answer_next(at, out);
+}
+
 bool stream_answer_next_delivery(struct reader *at, struct stream_delivery *out)
 {
     if (reader_left(at) == 0) return false;

@@ -34,7 +34,7 @@
     X(ABANDON)                                                                                     \
     X(RENEW)                                                                                       \
     X(DEAD_LETTER)     /* also E_LIMIT: there are too many */                                      \
-    X(LETTERS)         /* answer: messages whose values are letters (letter.h) */                  \
+    X(LETTERS)         /* answer: letters, see letter.h */                                         \
     X(LETTER)          /* one of them */                                                           \
     X(LETTER_EDIT)     /* E_PRECONDITION: somebody else has just changed it */                     \
     X(LETTER_RESUBMIT) /* the same */                                                              \
@@ -183,9 +183,12 @@ void stream_request_release(struct stream_request *request);
 /* So that it can be posted once more. */
 void stream_request_again(struct stream_request *request);
 
-/* Walks the answer of READ, GROUP_READ and LETTERS: false at the end. Bytes are borrowed from the
+/* Walks the answer of READ and GROUP_READ: false at the end. Bytes are borrowed from the
  * answer. */
 bool stream_answer_next(struct reader *at, struct stream_message *out);
+
+/* The same of LETTERS and LETTER. stream: the name of the one it was in. */
+bool stream_answer_next_letter(struct reader *at, struct bytes *stream, struct stream_message *out);
 
 /* The same of RECEIVE. */
 struct stream_delivery {

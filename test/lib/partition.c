@@ -383,6 +383,7 @@ static void on_reply(struct kit *k, const struct effect *e)
     assert(!k->has_reply); /* one request, one reply */
     k->has_reply = true;
     k->status = e->reply.status;
+    k->is_stale = e->reply.is_stale;
     k->text = (const char *)keep(k, bytes_of_text(e->reply.text)).ptr;
     memcpy(k->execution_id, e->reply.execution_id, EXECUTION_ID_SIZE);
 }
@@ -716,6 +717,15 @@ enum status kit_renew(struct kit *k, const struct effect_work *work, int64_t ext
     return kit_step_for(k, work->ref.key, &in);
 }
 
+enum status kit_renew_limit(struct kit *k, const struct effect_work *work, int64_t extend_ms)
+{
+    struct input in = {.kind = INPUT_WORKER_RENEW};
+    in.lease.ref = work->ref;
+    in.lease.extend_ms = extend_ms;
+    in.lease.is_limit = true;
+    return kit_step_for(k, work->ref.key, &in);
+}
+
 /* ---- actions ---- */
 
 struct action act_task(int32_t id, const char *name, const char *input)
@@ -929,7 +939,7 @@ void kit_crash(struct kit *k, uint32_t p)
 
 /* ---- what waits ---- */
 
-struct bytes kit_waiting_record(struct kit *k, uint32_t partition, const struct waiting *waiting)
+struct bytes kit_waiting_record(struct kit *k, uint32_t partition, const struct queued *waiting)
 {
     const struct kit_partition *part = &k->partitions[partition];
     struct reader r = reader_make(buffer_view(&part->journal));
@@ -948,7 +958,7 @@ struct bytes kit_waiting_record(struct kit *k, uint32_t partition, const struct 
     return BYTES_NONE;
 }
 
-void kit_bring(struct kit *k, enum input_kind kind, const struct waiting *waiting)
+void kit_bring(struct kit *k, enum input_kind kind, const struct queued *waiting)
 {
     struct input in = {.kind = kind};
     in.record = kit_waiting_record(k, waiting->partition, waiting);
@@ -961,7 +971,7 @@ void kit_bring(struct kit *k, enum input_kind kind, const struct waiting *waitin
 uint32_t kit_admit(struct kit *k, const char *key)
 {
     uint32_t p = kit_partition_of(k, bytes_of_text(key));
-    struct waiting picked[64];
+    struct queued picked[64];
     size_t n = backlog_pick(k->partitions[p].live_backlog, k->now_ns, UINT64_MAX, picked, 64);
     for (size_t i = 0; i < n; i++) kit_bring(k, INPUT_BACKLOG_ADMIT, &picked[i]);
     return (uint32_t)n;

@@ -48,8 +48,8 @@ struct kit_parcel {
 struct kit_partition {
     struct core *live;
     struct core *shadow;
-    struct buffer journal; /* all records so far */
-    struct buffer places;  /* where each stands: struct place */
+    struct buffer journal;        /* all records so far */
+    struct buffer places;         /* where each stands: struct place */
     struct backlog *live_backlog; /* NULL without kit_limits(), as the next */
     struct backlog *shadow_backlog;
     uint32_t epoch;
@@ -78,6 +78,7 @@ struct kit {
     bool has_reply;
     enum status status;
     const char *text;
+    bool is_stale;
     uint8_t execution_id[EXECUTION_ID_SIZE];
     const struct effect_work *work;
     bool has_more;
@@ -100,8 +101,8 @@ struct kit {
     bool fail_forever;
     bool has_limits;
     struct backlog_options limits; /* but mem and seed */
-    uint32_t nomem_n; /* steps that said E_NOMEM */
-    size_t room;      /* not 0: a step gets no more memory than this */
+    uint32_t nomem_n;              /* steps that said E_NOMEM */
+    size_t room;                   /* not 0: a step gets no more memory than this */
 };
 
 struct kit *kit_new(uint32_t partitions_n, uint64_t seed);
@@ -115,9 +116,9 @@ void kit_limits(struct kit *k, struct backlog_options limits);
 /* Admits what may be, in its turn, of the partition of this key; how many. */
 uint32_t kit_admit(struct kit *k, const char *key);
 /* The record of one that waits, from the journal; until kit_free(). */
-struct bytes kit_waiting_record(struct kit *k, uint32_t partition, const struct waiting *waiting);
+struct bytes kit_waiting_record(struct kit *k, uint32_t partition, const struct queued *waiting);
 /* Admits or carries this one, whether it is its turn or not. */
-void kit_bring(struct kit *k, enum input_kind kind, const struct waiting *waiting);
+void kit_bring(struct kit *k, enum input_kind kind, const struct queued *waiting);
 
 struct core *kit_core(struct kit *k, const char *key);
 uint32_t kit_partition_of(const struct kit *k, struct bytes key);
@@ -172,6 +173,8 @@ enum status kit_return(struct kit *k, const struct effect_work *work);
 /* The same with is_parked. */
 enum status kit_park(struct kit *k, const struct effect_work *work, const char *reason);
 enum status kit_renew(struct kit *k, const struct effect_work *work, int64_t extend_ms);
+/* The same with is_limit. */
+enum status kit_renew_limit(struct kit *k, const struct effect_work *work, int64_t extend_ms);
 
 /* Actions. NULL texts are absent. */
 struct action act_task(int32_t id, const char *name, const char *input);

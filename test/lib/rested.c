@@ -33,9 +33,17 @@ static void on_page_event(void *user, struct http_exchange *exchange)
     (void)exchange;
 }
 
+static void ring(void *user)
+{
+    struct rested *r = user;
+    uint64_t one = 1;
+
+    (void)!write(r->served.bell_fd, &one, sizeof one);
+}
+
 void rested_init(struct rested *r)
 {
-    *r = (struct rested){0};
+    *r = (struct rested){.shards_n = 1};
     served_init(&r->served);
     mem_init(&r->mem, SIZE_MAX);
     r->pages = (struct http_service){
@@ -49,7 +57,9 @@ void rested_init(struct rested *r)
 
 void rested_open(struct rested *r, const char *directory, bool has_worker)
 {
-    served_open(&r->served, directory, 1, has_worker);
+    EXPECT_STATUS(OK, feed_new(&r->mem, ring, r, &r->options.feed));
+    r->served.feed = r->options.feed;
+    served_open(&r->served, directory, r->shards_n, has_worker);
     r->options.mem = &r->mem;
     r->options.desk_engine = r->served.options.engine;
     r->options.engine = r->served.engine;
@@ -98,6 +108,7 @@ void rested_close(struct rested *r)
     vitals_bell(r->vitals);
     vitals_free(r->vitals);
     rest_free(r->rest);
+    feed_free(r->options.feed);
     EXPECT_EQ(0, r->mem.used);
     mem_release(&r->mem);
 }
@@ -160,6 +171,7 @@ static void take_chunks(struct line *line)
         size_t head = (size_t)(end - start) + 2;
         if (line->in.len < head + size + 2) return;
         buffer_append(&line->body, start + head, size);
+        text_end(&line->body);
         size_t over = head + size + 2;
         memmove(line->in.ptr, line->in.ptr + over, line->in.len - over);
         line->in.len -= over;

@@ -29,6 +29,7 @@ struct line {
 struct rested {
     struct served served;
     struct mem mem; /* of the API */
+    uint32_t shards_n;
     struct vitals *vitals;
     struct rest *rest;
     struct front_options options;

@@ -193,6 +193,11 @@ void served_open(struct served *s, const char *directory, uint32_t shards_n, boo
     options.host.shards_n = shards_n;
     options.host.partitions_n = 4;
     options.host.check_every_step = true;
+    if (s->feed != NULL) {
+        options.host.is_watched = feed_is_watched(s->feed);
+        options.host.changed = feed_changed;
+        options.host.changed_user = s->feed;
+    }
     s->bell_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     EXPECT(s->bell_fd >= 0);
     EXPECT_STATUS(OK, engine_open(&options, damage, &s->engine));

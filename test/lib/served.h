@@ -20,6 +20,7 @@
 #include "host/engine.h"
 #include "net/client.h"
 #include "net/conn.h"
+#include "server/feed.h"
 #include "server/service.h"
 
 #define SERVED_LINKS_MAX 64
@@ -46,7 +47,8 @@ struct served {
     struct link links[SERVED_LINKS_MAX];
     unsigned links_n;
     int bell_fd;
-    int64_t ahead_ns; /* what was added to the clock */
+    struct feed *feed; /* of the hosts' changes, when it was set before open; NULL = none */
+    int64_t ahead_ns;  /* what was added to the clock */
     struct worker workers[SERVED_SHARDS_MAX];
     struct worker_filter names[4];
     uint32_t shards_n;

@@ -587,8 +587,10 @@ static void drain_one(struct client *client)
         struct subject *s = client->subjects[client->draining++ % client->subjects_n];
         struct instance_view view;
         if (s->is_settled) continue;
-        bool is_there = shadow_view(node_of_key(w, s->key)->shadow, s->key, &view);
-        bool has_ended = is_there ? view.is_terminal : s->was_purged;
+        struct shadow *shadow = node_of_key(w, s->key)->shadow;
+        bool is_there = shadow_view(shadow, s->key, &view);
+        bool has_ended =
+            is_there ? view.is_terminal : s->was_purged && !shadow_waits(shadow, s->key);
         s->is_settled = s->is_acked && has_ended && (s->is_finished || !is_there);
         if (s->is_settled) continue;
         if (s->visit_ns <= w->now_ns) {

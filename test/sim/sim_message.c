@@ -148,7 +148,10 @@ const char *message_write_request(struct buffer *out, const struct request *r)
     case REQUEST_WORKER_ATTACH:
     case REQUEST_WORKER_CREDIT:
     case REQUEST_WORKER_DETACH:
-    case REQUEST_STATS: return NULL;
+    case REQUEST_STATS:
+    case REQUEST_POSITION:
+    case REQUEST_SOURCE:
+    case REQUEST_BACKLOG: return NULL;
     }
     unreachable("no such request");
 }

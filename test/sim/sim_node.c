@@ -98,7 +98,7 @@ static void fill_options(struct node *n, struct host_options *out)
     out->backlog_n_max = o->backlog_n_max;
     out->carry_size_min = o->carry_size_min;
     out->backlog_hash_mask = o->backlog_hash_mask;
-    out->disk_free_min = 0;
+    out->disk_free_min = 1;
 }
 
 /* Opens the store and hands it to the host; both are gone when this is not OK. */

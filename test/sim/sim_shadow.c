@@ -96,7 +96,7 @@ void shadow_attempt(struct shadow *s, uint64_t lsn, struct bytes payload)
 /* A start that was put off is there once, and is admitted once. */
 static void check_waiting(struct shadow *s, const struct record *record, bool is_there)
 {
-    struct waiting waiting;
+    struct queued waiting;
     uint64_t hash = backlog_hash(s->backlog, record->key);
 
     if (record->kind == RECORD_QUEUED) {
@@ -202,7 +202,7 @@ bool shadow_view(struct shadow *s, struct bytes key, struct instance_view *out)
 
 bool shadow_waits(struct shadow *s, struct bytes key)
 {
-    struct waiting waiting;
+    struct queued waiting;
 
     return backlog_find(s->backlog, backlog_hash(s->backlog, key), 0, &waiting);
 }

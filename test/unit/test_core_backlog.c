@@ -47,7 +47,7 @@ TEST(a_start_beyond_the_limit_is_acknowledged_and_waits)
     EXPECT(backlog_active_n(backlog_of(k)) == 2);
     bool has_id = false;
     for (int n = 0; n < EXECUTION_ID_SIZE; n++) has_id = has_id || k->execution_id[n] != 0;
-    EXPECT(has_id); /* the one it will have */
+    EXPECT(has_id);                       /* the one it will have */
     EXPECT(kit_admit(k, "hub/a-2") == 0); /* no room */
     kit_free(k);
 }
@@ -111,7 +111,7 @@ TEST(a_slow_name_does_not_stop_another)
 TEST(a_crash_keeps_the_order)
 {
     struct kit *k = small_kit(SMALL);
-    struct waiting old[2];
+    struct queued old[2];
     start_n(k, "a", 0, 6); /* 2 to 5 wait */
     EXPECT(backlog_oldest(backlog_of(k), UINT64_MAX, old, 2) == 2);
     kit_bring(k, INPUT_BACKLOG_CARRY, &old[0]);
@@ -134,7 +134,7 @@ TEST(a_crash_keeps_the_order)
 TEST(a_carried_start_lets_the_journal_go)
 {
     struct kit *k = small_kit(SMALL);
-    struct waiting old;
+    struct queued old;
     start_n(k, "a", 0, 3);
     uint64_t before = backlog_lsn(backlog_of(k));
     EXPECT(backlog_oldest(backlog_of(k), UINT64_MAX, &old, 1) == 1);
@@ -151,7 +151,7 @@ TEST(a_carried_start_lets_the_journal_go)
 TEST(a_start_is_admitted_once)
 {
     struct kit *k = small_kit(SMALL);
-    struct waiting old;
+    struct queued old;
     start_n(k, "a", 0, 3);
     EXPECT(backlog_oldest(backlog_of(k), UINT64_MAX, &old, 1) == 1);
     kit_bring(k, INPUT_BACKLOG_CARRY, &old);
@@ -286,7 +286,7 @@ TEST(a_list_of_what_waits_is_in_order)
 {
     struct kit *k = small_kit((struct backlog_options){
         .active_max = 1, .active_max_by_name = 1, .waiting_max = 99, .size_max = 99999});
-    struct waiting page[4];
+    struct queued page[4];
     uint64_t after = 0;
     uint32_t seen = 0;
     for (int n = 0; n < 10; n++) start_n(k, n % 3 == 0 ? "x" : "y", n, 1);

@@ -74,8 +74,9 @@ TEST(a_missing_message_stops_the_next)
 TEST(a_waiting_start_has_its_position)
 {
     struct kit *k = kit_new(1, 3);
-    kit_limits(k, (struct backlog_options){
-                      .active_max = 1, .active_max_by_name = 1, .waiting_max = 1, .size_max = 9999});
+    kit_limits(k,
+               (struct backlog_options){
+                   .active_max = 1, .active_max_by_name = 1, .waiting_max = 1, .size_max = 9999});
     EXPECT_STATUS(OK, start_at(k, "hub/1", 1, 0));
     EXPECT_STATUS(OK, start_at(k, "hub/2", 2, 1));
     EXPECT(k->records_n == 2);

@@ -463,3 +463,43 @@ TEST(a_detached_step_is_not_parked)
     EXPECT_EQ(0, k->alerts.len);
     kit_free(k);
 }
+
+/* A worker that may vanish without a word gets a limit of its own, whatever the policy says. */
+TEST(a_lease_is_a_limit_where_the_policy_has_none)
+{
+    struct kit *k = kit_with_step(policy_default);
+    const struct effect_work *task = kit_must(kit_take_task(k, "t"));
+    EXPECT_EQ(0, task->complete_by_ms);
+    EXPECT_STATUS(OK, kit_renew(k, task, 1000)); /* nothing to extend */
+    kit_tick_by(k, 5000);
+    EXPECT_TEXT("1 t PROCESSING 0\n", kit_tasks(k, "hub/a"));
+    EXPECT_STATUS(OK, kit_renew_limit(k, task, 1000));
+    kit_tick_by(k, 999);
+    EXPECT_STATUS(OK, kit_renew_limit(k, task, 1000)); /* it is alive */
+    kit_tick_by(k, 999);
+    EXPECT_TEXT("1 t PROCESSING 0\n", kit_tasks(k, "hub/a"));
+    kit_tick_by(k, 1);
+    EXPECT_TEXT("1 t WAITING 1\n", kit_tasks(k, "hub/a"));
+    EXPECT_STATUS(E_STALE, kit_renew_limit(k, task, 1000));
+    kit_free(k);
+}
+
+/* Who answers too late is told so, although nothing is wrong with the answer. */
+TEST(late_workers_are_told)
+{
+    struct kit *k = kit_with_step(ladder(RESORT_FAIL));
+    const struct effect_work *task = kit_must(kit_take_task(k, "t"));
+    EXPECT_STATUS(OK, kit_abandon(k, task, "later"));
+    EXPECT(!k->is_stale);
+    EXPECT_STATUS(OK, kit_abandon(k, task, "again"));
+    EXPECT(k->is_stale);
+    EXPECT_STATUS(OK, kit_task_done(k, task, "after all"));
+    EXPECT(k->is_stale);
+    kit_tick_by(k, 1000);
+    task = kit_must(kit_take_task(k, "t"));
+    EXPECT_STATUS(OK, kit_task_done(k, task, "done"));
+    EXPECT(!k->is_stale);
+    EXPECT_STATUS(OK, kit_task_done(k, task, "done"));
+    EXPECT(k->is_stale);
+    kit_free(k);
+}

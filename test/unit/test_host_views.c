@@ -303,12 +303,15 @@ struct ear {
     char heard[1000];
 };
 
-static void hear(void *user, const struct host_change *change)
+static void hear(void *user, uint32_t shard, const struct host_change *change)
 {
     struct ear *ear = user;
     size_t at = strlen(ear->heard);
 
-    if (change->is_alert) {
+    EXPECT_EQ(0, shard);
+    if (change == NULL) {
+        (void)snprintf(ear->heard + at, sizeof ear->heard - at, ".\n");
+    } else if (change->is_alert) {
         (void)snprintf(ear->heard + at, sizeof ear->heard - at, "%.*s ! %s\n", (int)change->key.len,
                        (const char *)change->key.ptr, change->text);
     } else {
@@ -341,14 +344,15 @@ TEST(changes_are_told_to_who_listens)
     w.now_ns += 3 * NS_PER_MS;
     w.is_held[LANE_COMMIT] = false;
     world_pump(&w);
-    EXPECT_TEXT("h/a seq1 PENDING 0\nh/a seq1 RUNNING 3\nh/a seq1 COMPLETED 3\n", ear.heard);
+    EXPECT_TEXT("h/a seq1 PENDING 0\n.\nh/a seq1 RUNNING 3\n.\nh/a seq1 COMPLETED 3\n.\n",
+                ear.heard);
 
     ear.heard[0] = '\0';
     w.holds_work = true;
     EXPECT_STATUS(OK, world_start(&w, "b", "seq1"));
     park_held(&w, "too large");
-    EXPECT_TEXT("h/b seq1 PENDING 3\n"
-                "h/b ! parked after 1 turns that no worker finished: too large\n",
+    EXPECT_TEXT("h/b seq1 PENDING 3\n.\n"
+                "h/b ! parked after 1 turns that no worker finished: too large\n.\n",
                 ear.heard);
     ear.heard[0] = '\0';
     atomic_store(&ear.is_open, false);

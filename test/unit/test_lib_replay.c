@@ -215,6 +215,35 @@ TEST(a_rewound_instance_does_the_failed_step_again)
     world_close(&w);
 }
 
+static norn_status undoes(norn_context *ctx, struct norn_bytes input, struct norn_bytes *output,
+                          void *user)
+{
+    (void)input;
+    (void)user;
+    norn_status status = norn_call(ctx, "a", NORN_NONE, NULL, NULL);
+    if (status == NORN_OK) status = norn_compensate(ctx, "b", NORN_NONE, NULL);
+    return status == NORN_OK ? norn_call(ctx, "ask", NORN_NONE, NULL, output) : status;
+}
+
+/* What it would go on from has been undone: to go on would be to ship what was paid back. */
+TEST(an_instance_that_has_undone_cannot_be_rewound)
+{
+    struct world w;
+    bool is_mended = false;
+    world_open(&w);
+    EXPECT_NORN(NORN_OK, norn_orchestrator(w.worker, "undoes", NULL, undoes, NULL));
+    EXPECT_NORN(NORN_OK, norn_activity_add(w.worker, "ask", 0, declines_once, &is_mended));
+    open_worker(&w);
+    world_begin(&w, "undoes", "i", NULL);
+    world_expect_failure(&w, "i", "Declined", "no");
+    is_mended = true;
+    EXPECT_NORN(NORN_E_PRECONDITION, norn_control(w.client, "i", NORN_REWIND, norn_text("mended")));
+    EXPECT(strstr(norn_client_error(w.client), "its compensations have run") != NULL);
+    world_expect_failure(&w, "i", "Declined", "no");
+    EXPECT_NORN(NORN_OK, norn_control(w.client, "i", NORN_RESTART, NORN_NONE));
+    world_close(&w);
+}
+
 /* 5,000 calls are some 10,000 events and as many turns. Printed, not judged: sanitizers take their
  * time; a release build needs a few milliseconds. */
 static norn_status long_one(norn_context *ctx, struct norn_bytes input, struct norn_bytes *output,

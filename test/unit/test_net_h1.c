@@ -100,6 +100,11 @@ TEST(bodies_of_all_connections_are_bounded)
     http_answer(w.exchange, 200, NULL, BYTES_NONE);
     (void)say("");
     EXPECT_EQ(0, unfinished);
+    (void)say("PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 307200\r\n\r\nabc");
+    EXPECT(unfinished > 0);
+    conn_free(w.conn, w.now_ns); /* half of a body goes with its connection */
+    w.conn = NULL;
+    EXPECT_EQ(0, unfinished);
     world_release(&w);
 }
 
@@ -233,6 +238,12 @@ TEST(continue_is_said_when_it_is_waited_for)
                   "HTTP/1.1 413 ") != NULL);
     world_release(&w);
     begin();
+    EXPECT(strstr(say("PUT /x HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n"
+                      "Transfer-Encoding: chunked\r\n\r\nx"),
+                  "100 Continue") == NULL);
+    EXPECT(conn_is_over(w.conn));
+    world_release(&w);
+    begin();
     EXPECT_TEXT("", say("PUT /x HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n"));
     world_release(&w);
 }
@@ -288,6 +299,7 @@ TEST(what_is_not_strictly_http_is_refused)
         {400, "GET / HTTP/1.1\n"},
         {400, GET "Host: x\n"},
         {400, GET "Host: x\rA: b\r\n\r\n"},
+        {400, GET HOST "A: b\rC: d\r\n\r\n"},
         {400, GET "\r\n"},
         {400, GET HOST HOST "\r\n"},
         {400, GET HOST "A: b\r\n c\r\n\r\n"},

@@ -301,6 +301,7 @@ TEST(a_full_exchange_becomes_writable)
         }
         EXPECT_EQ(1, w.page_writable_n);
         EXPECT(!http_is_full(w.exchange));
+        EXPECT_STATUS(OK, http_send(w.exchange, BYTES_LITERAL("more")));
         (void)told(version);
         EXPECT_EQ(1, w.page_writable_n);
         world_release(&w);
@@ -330,6 +331,43 @@ TEST(an_exchange_outlives_its_connection)
             world_end_page(w.exchange);
             world_release(&w);
         }
+    }
+}
+
+/* A part for which there is no memory is told, and nothing of it is sent; what follows is whole. */
+TEST(a_part_without_memory_is_told)
+{
+    static const uint8_t zeros[100 * 1024];
+    for (int version = 1; version <= 2; version++) {
+        test_note("HTTP/%d", version);
+        begin_held(version, "GET");
+        world_begin_page(&w, "text/plain");
+        (void)told(version);
+        EXPECT_STATUS(OK, http_send(w.exchange, BYTES_LITERAL("one")));
+        w.mem.fail_at = 1;
+        EXPECT_STATUS(E_NOMEM, http_send(w.exchange, bytes_make(zeros, sizeof zeros)));
+        EXPECT_EQ(0, w.mem.fail_at);
+        EXPECT_STATUS(OK, http_send(w.exchange, BYTES_LITERAL("two")));
+        http_finish(w.exchange, true);
+        EXPECT_TEXT(version == 1 ? "3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n" : "1 data 6 end\nonetwo",
+                    told(version));
+        world_release(&w);
+    }
+}
+
+/* An answer without one of its fields would be another answer. */
+TEST(a_field_without_memory_is_no_answer)
+{
+    for (int version = 1; version <= 2; version++) {
+        test_note("HTTP/%d", version);
+        begin_held(version, "GET");
+        w.mem.fail_at = 1;
+        http_add_header(w.exchange, "location", BYTES_LITERAL("/a"));
+        EXPECT_EQ(0, w.mem.fail_at);
+        http_answer(w.exchange, 201, "text/plain", BYTES_LITERAL("made"));
+        EXPECT_TEXT(version == 1 ? "" : "1 end :status=503 content-length=0\n", told(version));
+        EXPECT_EQ(version == 1, conn_is_over(w.conn));
+        world_release(&w);
     }
 }
 
@@ -631,6 +669,23 @@ TEST(bodies_at_work_are_bounded)
     EXPECT_EQ(16000, http_body(held[1]).len);
     EXPECT_EQ('0', http_body(held[1]).ptr[15999]);
     http_answer(held[1], 204, NULL, BYTES_NONE);
+    world_release(&w);
+}
+
+/* A body is needed no more when its exchange has ended, though its answer still waits. */
+TEST(a_body_is_dropped_when_it_is_answered)
+{
+    static const uint8_t zeros[100 * 1024];
+    size_t unfinished = 0;
+    world_init(&w);
+    w.unfinished = &unfinished;
+    world_greet(&w);
+    put_page(1, "PUT", "/hold", 0, NO_FIELDS);
+    put_data(1, "0123456789", END_STREAM);
+    (void)heard();
+    EXPECT_EQ(10, unfinished);
+    http_answer(w.exchange, 200, "text/plain", bytes_make(zeros, sizeof zeros));
+    EXPECT_EQ(0, unfinished);
     world_release(&w);
 }
 

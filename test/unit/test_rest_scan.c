@@ -113,7 +113,7 @@ TEST(only_so_much_nesting_is_taken)
     EXPECT_TEXT("this is nested too deeply", problem_of(text));
 }
 
-/* Cut anywhere, or with any byte changed, nothing is read beyond the end (the sanitizers see it). */
+/* Cut anywhere, or with any byte changed, nothing is read beyond the end: the sanitizers see it. */
 TEST(damaged_texts_are_survived)
 {
     static const char text[] = "{\"name\":\"a\\u00e4\",\"input\":[1.5e3,{\"x\":null}],\"tags\":{}}";

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Starting instances over HTTP: PUT is idempotent, POST does what `reuse` says, a batch answers line
- * by line.
+ * Starting instances over HTTP: PUT is idempotent, POST does what `reuse` says, a batch answers
+ * line by line.
  */
 #include "test/lib/rested.h"
 #include "test/lib/test.h"

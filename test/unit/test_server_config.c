@@ -3,6 +3,7 @@
  * The settings of `norn server`: where a value comes from, what is refused and with which words.
  */
 #include "server/config.h"
+#include "server/ingest_rules.h"
 
 #include "base/log.h"
 #include "base/mem.h"
@@ -455,6 +456,13 @@ TEST(the_defaults_are_those_of_the_parts)
     EXPECT_EQ(engine.host.archive_lag_max, options.engine.host.archive_lag_max);
     EXPECT_EQ(engine.host.archive_every_ms, options.engine.host.archive_every_ms);
     EXPECT_EQ(engine.host.archive_batch_n, options.engine.host.archive_batch_n);
+    EXPECT_EQ(engine.host.disk_free_min, options.engine.host.disk_free_min);
+    EXPECT_EQ(engine.host.active_max, options.engine.host.active_max);
+    EXPECT_EQ(engine.host.active_max_by_name, options.engine.host.active_max_by_name);
+    EXPECT_EQ(engine.host.rate_by_name, options.engine.host.rate_by_name);
+    EXPECT_EQ(0, options.engine.host.backlog_rules_n);
+    EXPECT_EQ(engine.host.backlog_n_max, options.engine.host.backlog_n_max);
+    EXPECT_EQ(engine.host.backlog_size_max, options.engine.host.backlog_size_max);
     EXPECT_EQ(service.message_size_max, options.service.message_size_max);
     EXPECT_EQ(service.history_size_max, options.service.history_size_max);
     EXPECT_EQ(service.ping_ms, options.service.ping_ms);
@@ -482,7 +490,10 @@ TEST(every_setting_reaches_its_part)
                       "idle_evict = \"19s\"\ntimer_horizon = \"20s\"\n"
                       "journal_segment_size = \"21MiB\"\narchive_segment_size = \"22MiB\"\n"
                       "archive_lag_max = \"23MiB\"\narchive_every = \"24ms\"\n"
-                      "archive_batch = 25\n"));
+                      "archive_batch = 25\ndisk_free_min = \"26MiB\"\n"
+                      "[ingest]\nactive_max = 27\nactive_max_by_name = 28\nrate_by_name = 29\n"
+                      "by_name = \"ship:active=30,rate=31; bill : rate = 32\"\n"
+                      "backlog_max = 33\nbacklog_size_max = \"34MiB\"\n"));
     server_options_set(&o, &config);
     EXPECT_TEXT("d", o.engine.directory);
     EXPECT_TEXT("[::1]:7", o.listen);
@@ -506,7 +517,50 @@ TEST(every_setting_reaches_its_part)
     EXPECT_EQ(23 << 20, o.engine.host.archive_lag_max);
     EXPECT_EQ(24, o.engine.host.archive_every_ms);
     EXPECT_EQ(25, o.engine.host.archive_batch_n);
+    EXPECT_EQ(26 << 20, o.engine.host.disk_free_min);
+    EXPECT_EQ(27, o.engine.host.active_max);
+    EXPECT_EQ(28, o.engine.host.active_max_by_name);
+    EXPECT_EQ(29, o.engine.host.rate_by_name);
+    EXPECT_EQ(2, o.engine.host.backlog_rules_n);
+    const struct backlog_rule *rule = o.engine.host.backlog_rules;
+    EXPECT(bytes_equal(BYTES_LITERAL("ship"), rule[0].name));
+    EXPECT_EQ(30, rule[0].active_max);
+    EXPECT_EQ(31, rule[0].rate);
+    EXPECT(bytes_equal(BYTES_LITERAL("bill"), rule[1].name));
+    EXPECT(!rule[1].has_active_max);
+    EXPECT_EQ(32, rule[1].rate);
+    EXPECT_EQ(33, o.engine.host.backlog_n_max);
+    EXPECT_EQ(34 << 20, o.engine.host.backlog_size_max);
     end();
+}
+
+/* Limits by name are read strictly: a slip of the pen must not become no limit. */
+TEST(limits_by_name_are_read_strictly)
+{
+    static const char *const wrong[] = {
+        "ship",
+        "ship:",
+        "ship:active",
+        "ship:active=",
+        "ship:active=x",
+        ":active=1",
+        "ship:active=-1",
+        "ship:speed=1",
+        "ship:active=1,",
+        "a:active=1;;",
+        "a:rate=1,rate=2",
+        "a:rate=1;a:active=2",
+        "a:active=1 2",
+        "a:active=9999999999",
+    };
+    for (size_t n = 0; n < sizeof wrong / sizeof wrong[0]; n++) {
+        uint64_t rules_n = 0;
+        test_note("%s", wrong[n]);
+        EXPECT(!ingest_rules_count(bytes_of_text(wrong[n]), &rules_n));
+    }
+    uint64_t rules_n = 7;
+    EXPECT(ingest_rules_count(BYTES_LITERAL("  "), &rules_n));
+    EXPECT_EQ(0, rules_n);
 }
 
 /* Every allocation may fail; the answer is a status and nothing leaks. */

@@ -623,6 +623,7 @@ static uint32_t letters(uint64_t *ids, char *text, size_t size)
     struct stream_call call;
     struct stream_message message;
     struct stream_letter_content letter;
+    struct bytes name;
     uint32_t n = 0;
     size_t at = 0;
 
@@ -630,7 +631,8 @@ static uint32_t letters(uint64_t *ids, char *text, size_t size)
     stream_call_init(&call, STREAM_REQUEST_LETTERS, "s");
     EXPECT_STATUS(OK, stream_call_run(&w, &call));
     struct reader from = reader_make(buffer_view(&call.request.answer));
-    while (stream_answer_next(&from, &message)) {
+    while (stream_answer_next_letter(&from, &name, &message)) {
+        EXPECT_BYTES(BYTES_LITERAL("s"), name);
         EXPECT(stream_letter_read(message.value, &letter));
         ids[n++] = letter.id;
         at += (size_t)snprintf(text + at, size - at, "%llu:%.*s:%u:%.*s ",

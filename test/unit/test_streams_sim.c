@@ -340,13 +340,14 @@ static void check_letters(bool is_end)
         struct stream_call call;
         struct stream_message message;
         struct stream_letter_content letter;
+        struct bytes name;
         stream_call_init(&call, STREAM_REQUEST_LETTERS, "");
         call.request.letter.id = after;
         call.request.letter.has_after = has_after;
         call.request.letter.limit = 7;
         EXPECT_STATUS(OK, stream_call_run(&m.w, &call));
         struct reader at = reader_make(buffer_view(&call.request.answer));
-        while (stream_answer_next(&at, &message)) {
+        while (stream_answer_next_letter(&at, &name, &message)) {
             EXPECT(stream_letter_read(message.value, &letter));
             uint32_t number = number_of(letter.value);
             EXPECT(!is_there[number]);

@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * See stream_desk.h.
+ */
+#define _GNU_SOURCE /* pthread_setname_np */
+#include "rest/stream_desk.h"
+
+#include "base/log.h"
+#include "base/queue.h"
+#include "host/engine.h"
+#include "host/env_threads.h"
+#include "rest/stream_starter.h"
+#include "store/io.h"
+#include "store/journal.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
+#define PATH_SIZE 4096
+#define JOURNAL_SEGMENT_SIZE ((uint64_t)16 << 20)
+#define ANSWER_SIZE_MAX ((size_t)16 << 20)
+#define ARENA_CHUNK_SIZE 512
+
+struct stream_desk {
+    struct mem *mem;        /* of the network's thread */
+    struct mem streams_mem; /* of the streams' thread */
+    struct io *io;
+    struct env_threads *env;
+    struct streams *streams;
+    struct engine *engine;
+    struct rest_starter *starter; /* NULL without engine */
+    pthread_t thread;
+    bool is_running; /* the thread is to be joined */
+    bool is_stopped;
+    atomic_bool is_over;
+    struct queue answered;
+    atomic_bool is_bell_owed;
+    size_t errands_n;
+    size_t errands_n_max;
+    void (*wake)(void *user);
+    void *wake_user;
+};
+
+/* ---- the streams' thread ---- */
+
+static int64_t turn(void *user)
+{
+    struct stream_desk *d = user;
+    int64_t wait_ns = streams_turn(d->streams);
+
+    /* Once for all that this turn did. */
+    if (d->starter != NULL) rest_starter_turned(d->starter);
+    if (atomic_exchange(&d->is_bell_owed, false)) d->wake(d->wake_user);
+    return wait_ns;
+}
+
+static void stop(void *user) { streams_stop(((struct stream_desk *)user)->streams); }
+static bool is_quiet(void *user) { return streams_is_quiet(((struct stream_desk *)user)->streams); }
+
+static void *thread_main(void *user)
+{
+    struct stream_desk *d = user;
+    struct env_turns turns = {.user = d, .turn = turn, .stop = stop, .is_quiet = is_quiet};
+
+    env_threads_run_turns(d->env, &turns);
+    atomic_store(&d->is_over, true);
+    d->wake(d->wake_user);
+    return NULL;
+}
+
+static void on_answered(struct stream_request *request)
+{
+    struct stream_errand *errand = container_of(request, struct stream_errand, request);
+    struct stream_desk *d = errand->desk;
+
+    bool is_pushed = queue_push_quietly(&d->answered, &errand->node);
+    assert(is_pushed);
+    atomic_store(&d->is_bell_owed, true);
+}
+
+/* ---- life ---- */
+
+static enum status open_streams(struct stream_desk *d, const struct front_options *options)
+{
+    char path[PATH_SIZE];
+    char damage[STREAMS_DAMAGE_SIZE] = "";
+    struct journal *journal;
+    struct streams_options streams;
+    struct journal_file_options journal_options = {
+        .directory = "journal",
+        .segment_size = JOURNAL_SEGMENT_SIZE,
+        .mem = &d->streams_mem,
+    };
+
+    int len = snprintf(path, sizeof path, "%s/streams", options->directory);
+    if (len < 0 || (size_t)len >= sizeof path) return E_INVALID;
+    enum status status = io_posix_open(path, &d->io);
+    if (status == OK) status = journal_file_open(d->io, &journal_options, &journal);
+    if (status != OK) return status;
+    streams_options_init(&streams);
+    streams.mem = &d->streams_mem;
+    streams.wake = env_threads_wake;
+    streams.wake_user = d->env;
+    if (d->starter != NULL) streams.starter = rest_starter_interface(d->starter);
+    status = streams_open(env_threads_env(d->env), d->io, journal, &streams, damage, &d->streams);
+    if (status != OK && damage[0] != '\0') log_error("%s: %s", path, damage);
+    return status;
+}
+
+static void discard(struct stream_desk *d)
+{
+    if (d->streams != NULL) streams_close(d->streams);
+    if (d->env != NULL) env_threads_free(d->env);
+    if (d->io != NULL) d->io->ops->release(d->io);
+    if (d->starter != NULL) rest_starter_free(d->starter);
+    queue_release(&d->answered);
+    mem_release(&d->streams_mem);
+    mem_give(d->mem, d, sizeof *d);
+}
+
+enum status stream_desk_new(const struct front_options *options, struct stream_desk **out)
+{
+    struct stream_desk *d = mem_take_zero(options->mem, sizeof *d);
+    if (d == NULL) return E_NOMEM;
+    d->mem = options->mem;
+    d->engine = options->engine;
+    d->wake = options->wake;
+    d->wake_user = options->wake_user;
+    d->errands_n_max = options->errands_n_max;
+    mem_init(&d->streams_mem, SIZE_MAX);
+    queue_init(&d->answered, SIZE_MAX);
+    enum status status = env_threads_new(d->mem, "streams", &d->env);
+    if (status == OK && d->engine != NULL && REST_HAS_SOURCES) {
+        status = rest_starter_new(d->mem, d->engine, &d->starter);
+    }
+    if (status == OK) status = open_streams(d, options);
+    if (status == OK && pthread_create(&d->thread, NULL, thread_main, d) != 0) status = E_NOMEM;
+    if (status != OK) {
+        log_error("the streams cannot be opened: %s", status_text(status));
+        discard(d);
+        return status;
+    }
+    (void)pthread_setname_np(d->thread, "streams");
+    d->is_running = true;
+    *out = d;
+    return OK;
+}
+
+void stream_desk_stop(struct stream_desk *d)
+{
+    if (d->is_stopped) return;
+    d->is_stopped = true;
+    env_threads_stop(d->env);
+}
+
+bool stream_desk_is_over(const struct stream_desk *d) { return atomic_load(&d->is_over); }
+
+void stream_desk_join(struct stream_desk *d)
+{
+    stream_desk_stop(d);
+    if (!d->is_running) return;
+    d->is_running = false;
+    int failed = pthread_join(d->thread, NULL);
+    assert(failed == 0);
+}
+
+void stream_desk_free(struct stream_desk *d)
+{
+    stream_desk_join(d);
+    assert(d->errands_n == 0);
+    discard(d);
+}
+
+void stream_desk_collect(struct stream_desk *d)
+{
+    struct list answered;
+    struct list *node;
+
+    list_init(&answered);
+    (void)queue_take_all(&d->answered, &answered, 0);
+    while ((node = list_pop_front(&answered)) != NULL) {
+        struct stream_errand *errand = container_of(node, struct stream_errand, node);
+        errand->done(errand);
+    }
+}
+
+size_t stream_desk_errands_n(const struct stream_desk *d) { return d->errands_n; }
+
+void stream_desk_stats(struct stream_desk *d, struct stream_stats *out)
+{
+    streams_stats(d->streams, out);
+}
+
+/* ---- errands ---- */
+
+struct stream_errand *stream_errand_new(struct rest *r, struct ask *ask,
+                                        enum stream_request_kind kind)
+{
+    struct stream_desk *d = r->streams;
+
+    if (d == NULL) {
+        if (ask != NULL) ask_problem(ask, PROBLEM_UNSUPPORTED, NULL, "there are no streams here");
+        return NULL;
+    }
+    struct stream_errand *errand = NULL;
+    if (d->errands_n < d->errands_n_max) errand = mem_take(d->mem, sizeof *errand);
+    if (errand == NULL) {
+        if (ask != NULL) ask_busy(ask);
+        return NULL;
+    }
+    stream_request_init(&errand->request, kind, ANSWER_SIZE_MAX);
+    errand->request.done = on_answered;
+    errand->desk = d;
+    errand->ask = ask;
+    errand->done = stream_errand_end;
+    errand->user = NULL;
+    list_node_init(&errand->node);
+    arena_init(&errand->arena, d->mem, ARENA_CHUNK_SIZE);
+    d->errands_n++;
+    if (ask != NULL) ask_hold(ask);
+    return errand;
+}
+
+void stream_errand_end(struct stream_errand *errand)
+{
+    struct stream_desk *d = errand->desk;
+    struct ask *ask = errand->ask;
+
+    stream_request_release(&errand->request);
+    arena_release(&errand->arena);
+    mem_give(d->mem, errand, sizeof *errand);
+    d->errands_n--;
+    if (ask != NULL) ask_unhold(ask);
+}
+
+bool stream_errand_post(struct stream_errand *errand)
+{
+    if (streams_post(errand->desk->streams, &errand->request)) return true;
+    if (errand->ask != NULL && !errand->ask->is_answered) ask_busy(errand->ask);
+    stream_errand_end(errand);
+    return false;
+}
+
+struct bytes stream_errand_copy(struct stream_errand *errand, struct bytes text)
+{
+    return arena_copy(&errand->arena, text);
+}
+
+/* ---- answers ---- */
+
+static enum problem missing_of(enum stream_request_kind kind)
+{
+    switch (kind) {
+    case STREAM_REQUEST_GROUP_DELETE: return PROBLEM_GROUP_NOT_FOUND;
+    case STREAM_REQUEST_LETTER:
+    case STREAM_REQUEST_LETTER_EDIT:
+    case STREAM_REQUEST_LETTER_RESUBMIT:
+    case STREAM_REQUEST_LETTER_DISCARD: return PROBLEM_MESSAGE_NOT_FOUND;
+    case STREAM_REQUEST_SET:
+    case STREAM_REQUEST_DELETE:
+    case STREAM_REQUEST_INFO:
+    case STREAM_REQUEST_APPEND:
+    case STREAM_REQUEST_READ:
+    case STREAM_REQUEST_GROUP_READ:
+    case STREAM_REQUEST_CHECKPOINT:
+    case STREAM_REQUEST_SEEK:
+    case STREAM_REQUEST_RECEIVE:
+    case STREAM_REQUEST_COMPLETE:
+    case STREAM_REQUEST_ABANDON:
+    case STREAM_REQUEST_RENEW:
+    case STREAM_REQUEST_DEAD_LETTER:
+    case STREAM_REQUEST_LETTERS:
+    case STREAM_REQUEST_CANCEL:
+    case STREAM_REQUEST_STATS:
+    case STREAM_REQUEST_BURY: return PROBLEM_STREAM_NOT_FOUND;
+    }
+    return PROBLEM_STREAM_NOT_FOUND;
+}
+
+static enum problem problem_of(const struct stream_request *request)
+{
+    bool is_append = request->kind == STREAM_REQUEST_APPEND;
+
+    switch (request->status) {
+    case E_INVALID: return PROBLEM_BAD_REQUEST;
+    case E_NOT_FOUND: return missing_of(request->kind);
+    case E_EXISTS:
+    case E_PRECONDITION: return PROBLEM_WRONG_STATE;
+    case E_STALE: return PROBLEM_LEASE_LOST;
+    case E_LIMIT:
+        return is_append || request->kind == STREAM_REQUEST_LETTER_EDIT ? PROBLEM_TOO_LARGE
+                                                                        : PROBLEM_WRONG_STATE;
+    case E_NOSPACE: return PROBLEM_DISK_LOW;
+    case E_CLOSED: return PROBLEM_DRAINING;
+    case E_NOMEM:
+    case E_BUSY:
+    case E_TIMEOUT:
+    case E_UNAVAILABLE: return PROBLEM_TOO_BUSY;
+    case OK:
+    case E_IO:
+    case E_CORRUPT:
+    case E_VERSION:
+    case E_UNSUPPORTED: return PROBLEM_INTERNAL;
+    }
+    return PROBLEM_INTERNAL;
+}
+
+bool stream_errand_is_good(struct stream_errand *errand)
+{
+    const struct stream_request *request = &errand->request;
+    struct ask *ask = errand->ask;
+
+    ask->ops = NULL;
+    if (ask->is_answered) {
+        stream_errand_end(errand);
+        return false;
+    }
+    if (request->status != OK) {
+        const char *text = request->text[0] != '\0' ? request->text : status_text(request->status);
+        enum problem problem = problem_of(request);
+        const char *hint =
+            problem == PROBLEM_STREAM_NOT_FOUND ? "PUT /v1/streams/NAME makes one" : NULL;
+        ask_problem(ask, problem, hint, "%s", text);
+        stream_errand_end(errand);
+        return false;
+    }
+    buffer_clear(&ask->text);
+    return true;
+}
+
+void stream_errand_json(struct stream_errand *errand, unsigned status)
+{
+    struct ask *ask = errand->ask;
+
+    if (ask->text.failed)
+        ask_busy(ask);
+    else
+        ask_json(ask, status, buffer_view(&ask->text));
+    stream_errand_end(errand);
+}
+
+/* ---- waiting ---- */
+
+/* The streams only compare the pointer. One that they do not take does no harm: the errand comes
+ * back when its time is over. */
+static void cancel(struct stream_errand *errand)
+{
+    struct stream_errand *other = stream_errand_new(errand->ask->rest, NULL, STREAM_REQUEST_CANCEL);
+
+    if (other == NULL) return;
+    other->request.cancel.request = &errand->request;
+    other->request.stream = stream_errand_copy(other, errand->request.stream);
+    (void)stream_errand_post(other);
+}
+
+static void on_closed(struct ask *ask)
+{
+    struct stream_errand *errand = ask->user;
+
+    ask->ops = NULL;
+    cancel(errand);
+    ask_answer(ask, 503, NULL, BYTES_NONE); /* nobody reads it */
+}
+
+static void on_nothing(struct ask *ask) { (void)ask; }
+
+static const struct ask_ops waiting_ops = {
+    .closed = on_closed,
+    .writable = on_nothing,
+    .time = on_nothing,
+    .drain = on_nothing, /* the streams answer all that waits when they stop */
+};
+
+void stream_errand_waits(struct stream_errand *errand)
+{
+    struct ask *ask = errand->ask;
+
+    if (!stream_errand_post(errand)) return;
+    ask->user = errand;
+    ask->ops = &waiting_ops;
+    if (ask->is_closed) on_closed(ask);
+}
