@@ -426,6 +426,7 @@ static void pages_metrics(void *user, struct metrics *out)
     };
     service_stats(s->service, &out->service);
     if (s->front != NULL) s->options->front->stats(s->front, &out->front);
+    if (s->replier != NULL) replier_stats(s->replier, &out->reply);
     process_stats(&out->process);
 }
 
