@@ -201,7 +201,7 @@ enum gauge instance_gauge(const struct instance *i)
 bool instance_is_active(const struct instance *i)
 {
     bool may_go_on = i->counted_as == GAUGE_PENDING || i->counted_as == GAUGE_RUNNING;
-    return may_go_on && instance_has_work(i);
+    return may_go_on && instance_has_work(i) && !instance_is_reply(i);
 }
 
 /* For the limits of the backlog. An instance that begins again may have another name. */
