@@ -57,6 +57,7 @@ struct poll {
     int64_t opened_ns;
     int64_t end_ns; /* of its wait */
     bool is_ending; /* it is being detached */
+    bool is_known;  /* some shard has attached it */
     struct list parcels;
     uint32_t parcels_n;
     size_t parcels_size;
@@ -262,7 +263,7 @@ static void answer(struct poll *poll)
     poll->ask = NULL;
     buffer_clear(&ask->text);
     write_items(poll, &ask->text);
-    if (ask->text.failed) {
+    if (ask->text.failed || !poll->is_known) { /* or it would ask again at once, and again */
         give_all_back(poll);
         ask_busy(ask);
         return;
@@ -423,11 +424,12 @@ static void on_attached(struct errand *errand)
         shard->id = shard->worker.id;
     else
         shard->state = SHARD_GONE;
+    poll->is_known = poll->is_known || status == OK;
     if (poll->is_ending) {
         detach(shard);
         settle(poll);
     } else if (is_detached(poll)) {
-        poll_end(poll); /* the engine takes no worker: answered empty, and the agent asks again */
+        poll_end(poll); /* the engine takes no worker */
     }
 }
 

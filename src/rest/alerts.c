@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * GET /v1/alerts: what waits for an operator, longest waiting first. Each shard is asked for a page,
- * and the pages are merged by time, instance and step, which is also what the cursor has.
+ * GET /v1/alerts: what waits for an operator, longest waiting first. Each shard is asked for a
+ * page, and the pages are merged by time, instance and step, which is also what the cursor has.
  *
  * Where the pages come together: an item of a shard's reply is its sort key and its JSON.
  */
@@ -233,11 +233,13 @@ static bool cursor_read(struct bytes text, struct arena *arena, struct request_a
     return true;
 }
 
-/* One errand for each shard, posted together. */
-static void post_all(struct ask *ask, struct alerts *a, const struct request_alerts *wanted)
+/* One errand for each shard, posted together. All is gone when the engine takes none of them. */
+static void post_all(struct alerts *a, const struct request_alerts *wanted)
 {
-    a->pending_n = a->parts_n;
-    for (uint32_t n = 0; n < a->parts_n; n++) {
+    uint32_t parts_n = a->parts_n;
+
+    a->pending_n = parts_n;
+    for (uint32_t n = 0; n < parts_n; n++) {
         struct errand *errand = a->parts[n];
         errand->request.alerts = *wanted;
         errand->request.alerts.hub = errand_copy(errand, wanted->hub);
@@ -246,12 +248,13 @@ static void post_all(struct ask *ask, struct alerts *a, const struct request_ale
         errand->done = on_part;
         if (errand_post(errand, (int)n)) continue;
         errand->request.status = E_UNAVAILABLE;
-        if (a->pending_n > 1)
-            a->pending_n--;
-        else
+        if (a->pending_n == 1) {
+            assert(n + 1 == parts_n);
             on_part(errand);
+            return;
+        }
+        a->pending_n--;
     }
-    (void)ask;
 }
 
 static void get_alerts(struct ask *ask)
@@ -282,7 +285,7 @@ static void get_alerts(struct ask *ask)
         a->parts[a->parts_n] = errand;
     }
     if (a->parts_n == shards_n) {
-        post_all(ask, a, &wanted);
+        post_all(a, &wanted);
         return;
     }
     struct errand **parts = a->parts;

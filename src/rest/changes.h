@@ -54,7 +54,8 @@ enum changes_next changes_read(struct changes *c, struct reader_of_changes *read
  * the final NUL. */
 #define CHANGES_ID_SIZE 40
 void changes_id(const struct changes *c, uint64_t number, char out[CHANGES_ID_SIZE]);
-/* The reader goes on behind this id. False: it is of another process, or too old: there is a gap. */
+/* The reader goes on behind this id. False: it is of another process, or too old: there is a
+ * gap. */
 bool changes_seek(struct changes *c, struct reader_of_changes *reader, struct bytes id);
 /* The number of the newest there is. */
 uint64_t changes_newest(const struct changes *c);

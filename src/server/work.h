@@ -141,7 +141,7 @@ void stream_ping(struct work_stream *stream);
 void stream_parcel(struct work_shard *shard, struct parcel *parcel);
 /* Parcels for which there was no memory. */
 void unpacked_retry(struct service *s);
-void stream_free(struct work_stream *stream);
+void work_stream_free(struct work_stream *stream);
 
 /* ---- chunks.c ---- */
 

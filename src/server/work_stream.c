@@ -172,7 +172,7 @@ static void settle(struct work_stream *stream)
     for (uint32_t n = 0; n < stream->shards_n; n++) {
         if (stream->shards[n].state != SHARD_GONE) return;
     }
-    stream_free(stream);
+    work_stream_free(stream);
 }
 
 /* What this shard needs next. */
@@ -313,7 +313,7 @@ void stream_ping(struct work_stream *stream)
 
 /* ---- from birth to death ---- */
 
-void stream_free(struct work_stream *stream)
+void work_stream_free(struct work_stream *stream)
 {
     struct service *s = stream->service;
 
@@ -446,7 +446,7 @@ void rpc_get_work_items(struct service *s, struct grpc_call *call, struct bytes 
     }
     enum status status = stream_prepare(stream, hub, message);
     if (status != OK) {
-        stream_free(stream);
+        work_stream_free(stream);
         if (status == E_LIMIT)
             call_fail(s, call, GRPC_INVALID_ARGUMENT,
                       "the filters have more than %u names and versions", WISH_FILTERS_N_MAX);

@@ -45,7 +45,7 @@ void workers_release(struct workers *w)
     while ((node = list_first(&w->streams)) != NULL) {
         struct work_stream *stream = container_of(node, struct work_stream, node);
         assert(stream->call == NULL);
-        stream_free(stream);
+        work_stream_free(stream);
     }
     while ((node = list_pop_front(&w->orphans)) != NULL) {
         struct lease *lease = container_of(node, struct lease, of_owner);

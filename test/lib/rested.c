@@ -57,7 +57,7 @@ void rested_init(struct rested *r)
 
 void rested_open(struct rested *r, const char *directory, bool has_worker)
 {
-    EXPECT_STATUS(OK, feed_new(&r->mem, ring, r, &r->options.feed));
+    EXPECT_STATUS(OK, feed_new(mem_process(), ring, r, &r->options.feed));
     r->served.feed = r->options.feed;
     served_open(&r->served, directory, r->shards_n, has_worker);
     r->options.mem = &r->mem;

@@ -266,10 +266,7 @@ TEST(a_poll_takes_several)
     int taken_n = 0;
     for (int polls_n = 0; taken_n < 12; polls_n++) {
         EXPECT(polls_n < 12);
-        rested_send(line, "POST", "/v1/agents/step/poll", NULL, "{\"max\":5,\"wait\":\"20s\"}");
-        int64_t until_ns = clock_mono_ns() + 20 * NS_PER_S;
-        while (!line->is_over && clock_mono_ns() < until_ns) rested_advance_ms(&world, 1);
-        EXPECT_EQ(200, rested_await(line));
+        EXPECT_EQ(200, poll_for(line, "{\"max\":5,\"wait\":\"20s\"}"));
         int n = 0;
         for (const char *at = line_body(line); (at = strstr(at, "\"token\"")) != NULL; at++) n++;
         EXPECT(n >= 1);
@@ -336,6 +333,33 @@ TEST(an_engine_that_is_full_does_not_lose_work)
     }
     EXPECT(has_come);
     world.served.refuse_every = 0;
+    rested_close(&world);
+}
+
+/* Whichever allocation fails on the way: the step is there for the next poll, or this one has it. */
+TEST(memory_that_is_short_loses_no_work)
+{
+    struct line *line = open_world(1);
+    char token[256], id[8];
+    bool has_failed = true;
+    for (uint64_t fail_at = 1; has_failed && fail_at < 100; fail_at++) {
+        (void)snprintf(id, sizeof id, "i%d", (int)fail_at);
+        test_note("allocation %d", (int)fail_at);
+        start(line, id, "seq1");
+        struct line *short_line = rested_line(&world);
+        world.mem.fail_at = fail_at;
+        rested_send(short_line, "POST", "/v1/agents/step/poll", NULL,
+                    "{\"wait\":\"2s\",\"lease\":\"100ms\"}");
+        (void)rested_await_long(short_line);
+        has_failed = world.mem.fail_at == 0;
+        world.mem.fail_at = 0;
+        rested_renew(&world);
+        line = rested_line(&world);
+        EXPECT_EQ(200, poll_for(line, "{\"wait\":\"20s\"}"));
+        EXPECT(line_value(line, "token", token));
+        EXPECT_EQ(200, tell(line, token, "complete", "1"));
+    }
+    EXPECT(!has_failed);
     rested_close(&world);
 }
 
