@@ -412,7 +412,8 @@ TEST(lists_show_what_waits)
         page.request.query.after_ms = last_row.ms;
         ask_run(&page);
         EXPECT_STATUS(OK, page.request.status);
-        strncat(all, page.rows, sizeof all - strlen(all) - 1);
+        size_t all_len = strlen(all);
+        snprintf(all + all_len, sizeof all - all_len, "%s", page.rows);
         if (!page.request.has_more) break;
         if (n == 1) { /* two are admitted meanwhile */
             EXPECT_STATUS(OK, ask_client(&w, REQUEST_SUSPEND, "i10"));
