@@ -388,7 +388,7 @@ TEST(lists_show_what_waits)
 {
     struct world w;
     struct ask page;
-    char all[200] = "";
+    char all[4200] = "";
     small_world(&w);
     world_open(&w);
     w.holds_work = true;
