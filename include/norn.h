@@ -29,6 +29,8 @@
  *      are dropped without a word, so it must not hold malloc() memory, locks or files across a call
  *      of norn.
  *      Its stack is small (64 KiB unless said otherwise).
+ *      It must not wait for anything but Norn: all others of its worker wait with it. A turn that does
+ *      is reported in the worker's log.
  *      An activity can run more than once. Use norn_here()->idempotency_key.
  *
  * Rules of this header
@@ -446,7 +448,8 @@ NORN_API norn_status norn_send_event(norn_context *ctx, const char *id, const ch
 NORN_API norn_status norn_lock(norn_context *ctx, const char *const *entities);
 
 /* Registers how to undo: if the orchestrator fails after this, the activity is called with this input, the last registered first, each with its own
- * retry policy. Registered with the step that comes next, durably. */
+ * retry policy. Registered with the step that comes next, durably. When all of them have worked, the custom status is "compensated" (JSON), which a
+ * receiver of replies is told. */
 NORN_API norn_status norn_compensate(norn_context *ctx, const char *activity,
                                      struct norn_bytes input,
                                      const struct norn_call_options *options);

@@ -16,10 +16,12 @@
 
 /* ---- paths ---- */
 
-/* Streams, dead letters and what belongs to the whole server are in no hub. */
+/* Dead letters, queues and what belongs to the whole server are in no hub; a stream has one for the
+ * instances that it starts. */
 static bool has_hub(const char *path)
 {
-    static const char *const prefixes[] = {"/v1/instances", "/v1/entities", "/v1/events"};
+    static const char *const prefixes[] = {"/v1/instances", "/v1/entities", "/v1/events",
+                                           "/v1/streams"};
 
     for (size_t n = 0; n < sizeof prefixes / sizeof prefixes[0]; n++) {
         if (strncmp(path, prefixes[n], strlen(prefixes[n])) == 0) return true;
@@ -107,6 +109,11 @@ int cli_problem(struct cli *cli, const struct ask *ask)
         (void)fprintf(stderr, "%.*s\n", (int)ask->value.raw.len, (const char *)ask->value.raw.ptr);
         return exit_code;
     }
+    char later[64];
+    if (hint[0] == '\0' && ask->retry_after_s > 0) {
+        (void)snprintf(later, sizeof later, "try again in %u s", ask->retry_after_s);
+        hint = later;
+    }
     return cli_fail(cli, exit_code, code, detail[0] == '\0' ? title : detail, hint);
 }
 
@@ -137,6 +144,7 @@ static enum status call(struct cli *cli, struct ask *ask)
     enum status status = http_client_call(&cli->http, &http, &reply);
     if (status != OK) return status;
     ask->status = reply.status;
+    ask->retry_after_s = reply.retry_after_s;
     struct bytes body = arena_copy(&cli->arena, reply.body);
     ask->value = value_parse(body, NULL);
     /* lines of JSON are no single value: the caller splits them */

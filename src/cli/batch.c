@@ -8,7 +8,7 @@
  */
 #include "base/mem.h"
 #include "base/text.h"
-#include "cli/body.h"
+#include "cli/form.h"
 #include "cli/filters.h"
 #include "cli/instance.h"
 #include "cli/progress.h"
@@ -50,16 +50,16 @@ static void print_preview(struct cli *cli, const struct preview *preview, const 
 static struct bytes purge_body(struct cli *cli, const struct filters *filters, bool is_recursive,
                                bool is_preview)
 {
-    struct body body;
+    struct form body;
 
-    body_begin(&body);
+    form_begin(&body);
     filters_write(filters, &body.json);
-    body_flag(&body, "recurse", is_recursive);
+    form_flag(&body, "recurse", is_recursive);
     if (is_preview)
-        body_flag(&body, "dryRun", true);
+        form_flag(&body, "dryRun", true);
     else
-        body_text(&body, "timeout", PURGE_TIMEOUT);
-    return body_end(&body, cli, false);
+        form_text(&body, "timeout", PURGE_TIMEOUT);
+    return form_end(&body, cli, false);
 }
 
 static int purge_preview(struct cli *cli, const struct filters *filters, bool is_recursive,
@@ -304,15 +304,15 @@ static int batch_change(struct cli *cli, struct filters *filters, const char *ve
                         const char *reason, bool is_preview)
 {
     struct many many = {.cli = cli, .verb = verb};
-    struct body body;
+    struct form body;
     char question[96];
     int code;
 
     if (!filters_resolve(cli, filters, &code)) return code;
     if (filters->status == NULL) filters->status = status_for(verb);
-    body_begin(&body);
-    body_text(&body, "reason", reason);
-    many.body = body_end(&body, cli, true);
+    form_begin(&body);
+    form_text(&body, "reason", reason);
+    many.body = form_end(&body, cli, true);
     buffer_init(&many.ids, mem_process());
     code = collect(&many, filters_query(cli, cli_path(cli, "/v1/instances"), filters));
     if (code == EXIT_CODE_OK && (is_preview || (many.n > 0 && !cli->is_yes))) preview_many(&many);

@@ -105,7 +105,8 @@ bool options_read(const struct command *command, const struct option_spec *specs
 /* How many words "ID [NAME]" stands for; *most is SIZE_MAX when there is no limit. */
 void arguments_count(const char *arguments, size_t *least, size_t *most);
 
-/* The command that the first words name, the longest name that fits; *words_n of them. NULL: none. */
+/* The command that the first words name, the longest name that fits, which takes *words_n of them.
+ * NULL: none. */
 const struct command *command_find(command_tables tables, int argc, char **argv, int *words_n);
 /* True when the word begins the names of several ("stream"). */
 bool command_is_family(command_tables tables, const char *word);

@@ -71,8 +71,9 @@ static void write_field(struct cli *cli, struct json *j, const char *type, const
         write_status(cli, j, v);
         return;
     }
-    json_key(j, key);
-    if (strcmp(key, "failureDetails") == 0)
+    bool is_failure = strcmp(key, "failure") == 0;
+    json_key(j, is_failure ? "failureDetails" : key);
+    if (is_failure)
         write_failure(cli, j, v);
     else if (is_among(key, payloads) && v.type != JSON_NULL)
         json_bytes(j, v.raw);

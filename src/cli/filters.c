@@ -90,5 +90,5 @@ void filters_write(const struct filters *f, struct json *j)
 #undef X
     if (!f->is_parked) return;
     json_key(j, "parked");
-    json_bool(j, true);
+    json_text(j, "true"); /* a text, as all of them */
 }

@@ -100,8 +100,8 @@ static void print_group(command_tables tables, enum command_group group, const c
 
 void help_print_list(command_tables tables, const char *family, FILE *out)
 {
-    fprintf(out, "norn: durable orchestrations\n\nUsage: norn %s COMMAND [options]\n",
-            family == NULL ? "" : family);
+    fprintf(out, "norn: durable orchestrations\n\nUsage: norn %s%sCOMMAND [options]\n",
+            family == NULL ? "" : family, family == NULL ? "" : " ");
     for (enum command_group group = 0; group < GROUPS_N; group++)
         print_group(tables, group, family, out);
     fputs("\nnorn COMMAND --help explains a command.", out);

@@ -304,10 +304,10 @@ bool cli_payload(struct cli *cli, const char *text, struct bytes *out, int *exit
         *out = value.raw;
         return true;
     }
-    *exit_code =
-        cli_failf(cli, EXIT_CODE_USAGE, "bad-json",
-                  "%s%s is not JSON, from character %zu on; a text needs its quotes: '\"%s\"'",
-                  where == NULL ? "the payload" : "the payload in ", where == NULL ? "" : where,
-                  at + 1, where == NULL ? text : "hello");
+    bool is_word = where == NULL && at == 0 && text[0] >= 'A' && text[0] <= 'z';
+    *exit_code = cli_failf(
+        cli, EXIT_CODE_USAGE, "bad-json", "%s%s is not JSON, from character %zu on%s%s%s",
+        where == NULL ? "the payload" : "the payload in ", where == NULL ? "" : where, at + 1,
+        is_word ? "; a text needs its quotes: '\"" : "", is_word ? text : "", is_word ? "\"'" : "");
     return false;
 }

@@ -53,7 +53,8 @@ struct cli {
 /* Reads the words (command_read) and finds the server. False after a message or the help. */
 bool cli_open(struct cli *cli, const struct command *command, const struct option_spec *specs,
               size_t specs_n, int argc, char **argv, int *exit_code);
-/* Answers the code; EXIT_CODE_FAILED instead of OK when the standard output could not be written. */
+/* Answers the code, or EXIT_CODE_FAILED instead of OK when the standard output could not be
+ * written. */
 int cli_close(struct cli *cli, int exit_code);
 
 /* The word at this place; NULL when there are fewer. */
@@ -87,11 +88,13 @@ struct ask {
     unsigned allowed;    /* this status is no error either */
     /* the answer */
     unsigned status;
-    struct value value; /* lives in the arena */
+    unsigned retry_after_s; /* 0: not said */
+    struct value value;     /* lives in the arena */
 };
 /* EXIT_CODE_OK for any 2xx; else what was wrong was said, and it is the exit code for it. */
 int cli_ask(struct cli *cli, struct ask *ask);
-/* The same without a message: for tries. detail (may be NULL) points to the reason, in the arena. */
+/* The same without a message: for tries. detail (may be NULL) points to the reason, in the arena
+ * or in cli->http. */
 int cli_try(struct cli *cli, struct ask *ask, const char **detail);
 /* Says what the answer of a failed try was. */
 int cli_problem(struct cli *cli, const struct ask *ask);
@@ -109,8 +112,8 @@ const char *cli_instance_path(struct cli *cli, const char *id, const char *verb)
 int64_t cli_time_left_ms(const struct cli *cli, int64_t most);
 void cli_sleep_ms(int64_t ms);
 
-/* For what goes on and on: the arena is put aside for a fresh one, and that one is released with all
- * that was made in between. */
+/* For what goes on and on: the arena is put aside for a fresh one, and that one is released with
+ * all that was made in between. */
 struct arena cli_arena_swap(struct cli *cli);
 void cli_arena_restore(struct cli *cli, struct arena kept);
 

@@ -108,6 +108,13 @@ static void print_cell(const struct table *t, struct buffer *out, size_t c, stru
     if (!t->columns[c].is_right && !is_last && used < width) pad(out, width - used);
 }
 
+/* An empty last cell leaves the padding of those before it. */
+static void end_line(struct buffer *out)
+{
+    while (out->len > 0 && out->ptr[out->len - 1] == ' ') out->len--;
+    buffer_u8(out, '\n');
+}
+
 void table_print(struct table *t, struct buffer *out)
 {
     unsigned widths[TABLE_COLUMNS_MAX];
@@ -117,10 +124,10 @@ void table_print(struct table *t, struct buffer *out)
     if (t->terminal->width > 0) fit(t, widths);
     for (size_t c = 0; c < t->columns_n; c++)
         print_cell(t, out, c, bytes_of_text(t->columns[c].title), COLOR_BOLD, widths[c]);
-    buffer_u8(out, '\n');
+    end_line(out);
     for (const struct table_row *row = t->first; row != NULL; row = row->next) {
         for (size_t c = 0; c < t->columns_n; c++)
             print_cell(t, out, c, row->cells[c].text, row->cells[c].color, widths[c]);
-        buffer_u8(out, '\n');
+        end_line(out);
     }
 }

@@ -83,12 +83,13 @@ static struct step *step_add(struct trace *trace, struct step ***last, enum step
 static void step_end(struct trace *trace, struct step *steps, struct value event, const char *field,
                      const char *status, int64_t time_ns)
 {
-    struct step *step = step_find(steps, member_int64(event, field, -2));
+    /* the first one is number 0, which the protocol leaves out */
+    struct step *step = step_find(steps, member_int64(event, field, 0));
 
     if (step == NULL) return;
     step->status = status;
     step->ended_ns = time_ns;
-    struct value failure = value_member(event, "failureDetails");
+    struct value failure = value_member(event, "failure");
     if (failure.type == JSON_OBJECT) step->error = failure_text(trace->cli, failure);
 }
 
@@ -149,10 +150,11 @@ static void put_colored(struct trace *trace, const char *text, enum color color)
 {
     struct buffer *out = &trace->out;
     const struct terminal *terminal = &trace->cli->terminal;
+    bool is_plain = color == COLOR_NONE;
 
-    buffer_append_bytes(out, bytes_of_text(terminal_color(terminal, color)));
+    buffer_append_bytes(out, bytes_of_text(is_plain ? "" : terminal_color(terminal, color)));
     text_clean(out, bytes_of_text(text));
-    buffer_append_bytes(out, bytes_of_text(terminal_color(terminal, COLOR_NONE)));
+    buffer_append_bytes(out, bytes_of_text(is_plain ? "" : terminal_color(terminal, COLOR_NONE)));
 }
 
 /* "  completed  1.2s  OutOfStock: ..." */

@@ -2,7 +2,7 @@
  *
  * norn raise, suspend, resume, terminate, rewind, restart, resubmit: one instance or a few, by id.
  */
-#include "cli/body.h"
+#include "cli/form.h"
 #include "cli/print.h"
 #include "cli/verbs.h"
 
@@ -49,13 +49,13 @@ static int reason_run(const struct command *command, int argc, char **argv, cons
         {.name = "reason", .value = "TEXT", .help = "kept in the history", .string = &reason},
     };
     struct cli cli;
-    struct body body;
+    struct form body;
     int code;
 
     if (!cli_open(&cli, command, specs, 1, argc, argv, &code)) return code;
-    body_begin(&body);
-    body_text(&body, "reason", reason);
-    code = for_each_id(&cli, verb, done, body_end(&body, &cli, true));
+    form_begin(&body);
+    form_text(&body, "reason", reason);
+    code = for_each_id(&cli, verb, done, form_end(&body, &cli, true));
     return cli_close(&cli, code);
 }
 
@@ -86,18 +86,18 @@ int verb_terminate(const struct command *command, int argc, char **argv)
         {.name = "recurse", .help = "its children too", .flag = &is_recursive},
     };
     struct cli cli;
-    struct body body;
+    struct form body;
     int code;
 
     if (!cli_open(&cli, command, specs, 2, argc, argv, &code)) return code;
-    body_begin(&body);
+    form_begin(&body);
     struct value json = reason == NULL ? VALUE_NONE : value_parse(bytes_of_text(reason), NULL);
     if (json.type != JSON_NONE)
-        body_raw(&body, "reason", json.raw);
+        form_raw(&body, "reason", json.raw);
     else
-        body_text(&body, "reason", reason);
-    body_flag(&body, "recurse", is_recursive);
-    code = for_each_id(&cli, "terminate", "terminated", body_end(&body, &cli, true));
+        form_text(&body, "reason", reason);
+    form_flag(&body, "recurse", is_recursive);
+    code = for_each_id(&cli, "terminate", "terminated", form_end(&body, &cli, true));
     return cli_close(&cli, code);
 }
 
@@ -110,13 +110,13 @@ int verb_restart(const struct command *command, int argc, char **argv)
          .flag = &has_new_id},
     };
     struct cli cli;
-    struct body body;
+    struct form body;
     int code;
 
     if (!cli_open(&cli, command, specs, 1, argc, argv, &code)) return code;
-    body_begin(&body);
-    body_flag(&body, "newId", has_new_id);
-    struct ask ask = {.method = "POST", .body = body_end(&body, &cli, true)};
+    form_begin(&body);
+    form_flag(&body, "newId", has_new_id);
+    struct ask ask = {.method = "POST", .body = form_end(&body, &cli, true)};
     ask.path = cli_path(&cli, "/v1/instances/%s/restart", cli.words.items[0]);
     code = cli_ask(&cli, &ask);
     if (code == EXIT_CODE_OK) {

@@ -2,7 +2,7 @@
  *
  * norn alerts, worker list, entity, backup, config.
  */
-#include "cli/body.h"
+#include "cli/form.h"
 #include "cli/print.h"
 #include "cli/verbs.h"
 
@@ -91,6 +91,7 @@ int verb_entity_list(const struct command *command, int argc, char **argv)
     const char *path = url_parameter(&cli.arena, cli_path(&cli, "/v1/entities"), "name", name);
     path = url_parameter(&cli.arena, path, "from", from);
     path = url_parameter(&cli.arena, path, "to", to);
+    if (cli.format != FORMAT_NAME) path = url_parameter(&cli.arena, path, "payloads", "true");
     code = print_list(&cli, path, entity_columns, N(entity_columns), is_all ? 0 : limit,
                       "there are no entities");
     return cli_close(&cli, code);
@@ -135,7 +136,7 @@ int verb_entity_signal(const struct command *command, int argc, char **argv)
 int verb_backup(const struct command *command, int argc, char **argv)
 {
     struct cli cli;
-    struct body body;
+    struct form body;
     int code;
 
     if (!cli_open(&cli, command, NULL, 0, argc, argv, &code)) return code;
@@ -144,10 +145,10 @@ int verb_backup(const struct command *command, int argc, char **argv)
         return cli_close(&cli, cli_fail(&cli, EXIT_CODE_USAGE, "bad-path",
                                         "the server needs a path that begins with '/'",
                                         "norn backup \"$PWD/backup-1\""));
-    body_begin(&body);
-    body_text(&body, "path", path);
+    form_begin(&body);
+    form_text(&body, "path", path);
     struct ask ask = {.method = "POST", .path = "/v1/backup"};
-    ask.body = body_end(&body, &cli, false);
+    ask.body = form_end(&body, &cli, false);
     ask.timeout_ms = cli_time_left_ms(&cli, INT64_C(86400000)); /* as long as it takes */
     code = cli_ask(&cli, &ask);
     if (code == EXIT_CODE_OK) print_done(&cli, "backed up to", path, ask.value);

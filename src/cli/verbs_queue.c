@@ -3,7 +3,7 @@
  * norn queue: the messages of a stream with competing consumers. norn dead-letter: those nobody
  * could take.
  */
-#include "cli/body.h"
+#include "cli/form.h"
 #include "cli/print.h"
 #include "cli/verbs.h"
 
@@ -47,16 +47,16 @@ int verb_queue_receive(const struct command *command, int argc, char **argv)
         {.name = "consumer", .value = "NAME", .help = "who takes it", .string = &consumer},
     };
     struct cli cli;
-    struct body body;
+    struct form body;
     int code;
 
     if (!cli_open(&cli, command, specs, N(specs), argc, argv, &code)) return code;
-    body_begin(&body);
-    body_number(&body, "max", max);
-    body_text(&body, "wait", wait);
-    body_text(&body, "lock", lock);
-    body_text(&body, "consumer", consumer);
-    struct ask ask = {.method = "POST", .body = body_end(&body, &cli, false), .timeout_ms = 90000};
+    form_begin(&body);
+    form_number(&body, "max", max);
+    form_text(&body, "wait", wait);
+    form_text(&body, "lock", lock);
+    form_text(&body, "consumer", consumer);
+    struct ask ask = {.method = "POST", .body = form_end(&body, &cli, false), .timeout_ms = 90000};
     ask.path = cli_path(&cli, "/v1/queues/%s/receive", cli.words.items[0]);
     code = cli_ask(&cli, &ask);
     if (code == EXIT_CODE_OK)
@@ -75,13 +75,13 @@ static int settle(const struct command *command, int argc, char **argv, const ch
          .string = &value},
     };
     struct cli cli;
-    struct body body;
+    struct form body;
     int code;
 
     if (!cli_open(&cli, command, specs, option == NULL ? 0 : 1, argc, argv, &code)) return code;
-    body_begin(&body);
-    if (option != NULL) body_text(&body, option, value);
-    struct ask ask = {.method = "POST", .body = body_end(&body, &cli, true)};
+    form_begin(&body);
+    if (option != NULL) form_text(&body, option, value);
+    struct ask ask = {.method = "POST", .body = form_end(&body, &cli, true)};
     ask.path = cli_path(&cli, "/v1/queues/%s/messages/%s/%s", cli.words.items[0],
                         cli.words.items[1], verb);
     code = cli_ask(&cli, &ask);
@@ -189,7 +189,7 @@ int verb_dead_letter_edit(const struct command *command, int argc, char **argv)
          .string = &value},
     };
     struct cli cli;
-    struct body body;
+    struct form body;
     struct bytes json;
     int code;
 
@@ -198,10 +198,10 @@ int verb_dead_letter_edit(const struct command *command, int argc, char **argv)
         return cli_close(&cli, cli_fail(&cli, EXIT_CODE_USAGE, "bad-words",
                                         "what is to change? give --key or --value", NULL));
     if (!cli_payload(&cli, value, &json, &code)) return cli_close(&cli, code);
-    body_begin(&body);
-    body_text(&body, "key", key);
-    body_raw(&body, "value", json);
-    struct ask ask = {.method = "PUT", .body = body_end(&body, &cli, false)};
+    form_begin(&body);
+    form_text(&body, "key", key);
+    form_raw(&body, "value", json);
+    struct ask ask = {.method = "PUT", .body = form_end(&body, &cli, false)};
     ask.path = cli_path(&cli, "/v1/dead-letters/%s", cli.words.items[0]);
     code = cli_ask(&cli, &ask);
     if (code == EXIT_CODE_OK) print_done(&cli, "edited", cli.words.items[0], ask.value);

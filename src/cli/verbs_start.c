@@ -3,7 +3,7 @@
  * norn start, norn run, norn batch start.
  */
 #include "base/mem.h"
-#include "cli/body.h"
+#include "cli/form.h"
 #include "cli/instance.h"
 #include "cli/moment.h"
 #include "cli/progress.h"
@@ -54,7 +54,7 @@ static void start_specs(struct start_options *o, struct option_spec out[static S
     memcpy(out, specs, sizeof specs);
 }
 
-static bool write_tags(struct cli *cli, struct body *body, const struct option_list *tags,
+static bool write_tags(struct cli *cli, struct form *body, const struct option_list *tags,
                        int *exit_code)
 {
     if (tags->n == 0) return true;
@@ -74,17 +74,17 @@ static bool write_tags(struct cli *cli, struct body *body, const struct option_l
     return true;
 }
 
-static bool write_start(struct cli *cli, struct body *body, const struct start_options *o,
+static bool write_start(struct cli *cli, struct form *body, const struct start_options *o,
                         int *exit_code)
 {
     struct bytes input;
     int64_t at_ns = 0;
     char at[MOMENT_SIZE];
 
-    body_text(body, "name", cli->words.items[0]);
-    body_text(body, "version", o->version);
+    form_text(body, "name", cli->words.items[0]);
+    form_text(body, "version", o->version);
     if (!cli_payload(cli, cli_word(cli, 1), &input, exit_code)) return false;
-    body_raw(body, "input", input);
+    form_raw(body, "input", input);
     if (o->at != NULL) {
         if (!moment_parse(o->at, cli->now_ns, true, &at_ns)) {
             *exit_code =
@@ -93,10 +93,10 @@ static bool write_start(struct cli *cli, struct body *body, const struct start_o
             return false;
         }
         moment_format(at_ns, at);
-        body_text(body, "scheduledAt", at);
+        form_text(body, "scheduledAt", at);
     }
-    body_text(body, "replyTo", o->reply_to);
-    body_text(body, "correlationId", o->correlation_id);
+    form_text(body, "replyTo", o->reply_to);
+    form_text(body, "correlationId", o->correlation_id);
     return write_tags(cli, body, &o->tags, exit_code);
 }
 
@@ -104,19 +104,19 @@ static bool write_start(struct cli *cli, struct body *body, const struct start_o
  * be repeated: PUT. *id: in the arena. */
 static int start(struct cli *cli, const struct start_options *o, const char **id)
 {
-    struct body body;
+    struct form body;
     int code = EXIT_CODE_OK;
     bool is_put = o->id != NULL && o->reuse == NULL;
 
-    body_begin(&body);
-    if (!is_put) body_text(&body, "id", o->id);
-    body_text(&body, "reuse", o->reuse);
+    form_begin(&body);
+    if (!is_put) form_text(&body, "id", o->id);
+    form_text(&body, "reuse", o->reuse);
     bool is_written = write_start(cli, &body, o, &code);
     if (!is_written) {
         buffer_release(&body.text);
         return code;
     }
-    struct ask ask = {.method = is_put ? "PUT" : "POST", .body = body_end(&body, cli, false)};
+    struct ask ask = {.method = is_put ? "PUT" : "POST", .body = form_end(&body, cli, false)};
     ask.path = is_put ? cli_path(cli, "/v1/instances/%s", o->id) : cli_path(cli, "/v1/instances");
     code = cli_ask(cli, &ask);
     if (code != EXIT_CODE_OK) return code;

@@ -4,7 +4,7 @@
  */
 #include "base/mem.h"
 #include "base/text.h"
-#include "cli/body.h"
+#include "cli/form.h"
 #include "cli/print.h"
 #include "cli/verbs.h"
 
@@ -48,6 +48,9 @@ int verb_stream_list(const struct command *command, int argc, char **argv)
 
 static const struct column show_columns[] = {
     {"name", "name", COLUMN_KEY, false},
+    {"messages", "messages", COLUMN_NUMBER, false},
+    {"size", "bytes", COLUMN_SIZE, false},
+    {"dead letters", "deadLetters", COLUMN_NUMBER, false},
     {"retention", "retention", COLUMN_TEXT, false},
     {"retention size", "retentionBytes", COLUMN_SIZE, false},
     {"workflow", "workflow", COLUMN_TEXT, false},
@@ -62,57 +65,67 @@ static const struct column partition_columns[] = {
 };
 static const struct column group_columns[] = {
     {"GROUP", "group", COLUMN_KEY, false},
-    {"NAME", "name", COLUMN_KEY, false},
     {"PARTITION", "partition", COLUMN_NUMBER, false},
     {"POSITION", "position", COLUMN_NUMBER, false},
     {"LAG", "lag", COLUMN_NUMBER, false},
+    {"LOCKED", "locked", COLUMN_NUMBER, true},
+    {"WAITING", "waiting", COLUMN_NUMBER, true},
 };
 
-/* The columns that at least one of the items has: groups look different at different places. */
-static size_t columns_present(const struct column *columns, size_t n, struct value items,
-                              struct column *out)
+/* {"group":"g","partition":0,...}: one row of what a partition says of its groups. */
+static void print_group(struct printer *p, const char *group, struct value partition,
+                        struct value position)
 {
-    size_t kept = 0;
+    struct form row;
+    struct value_cursor members = value_begin(position);
 
-    for (size_t c = 0; c < n; c++) {
-        struct value_cursor cursor = value_begin(items);
-        while (value_next(&cursor, NULL)) {
-            if (value_member(cursor.value, columns[c].field).type == JSON_NONE) continue;
-            out[kept++] = columns[c];
-            break;
-        }
-    }
-    return kept;
+    form_begin(&row);
+    form_text(&row, "group", group);
+    form_raw(&row, "partition", value_member(partition, "partition").raw);
+    while (value_next(&members, &p->cli->arena))
+        if (members.key != NULL) form_raw(&row, members.key, members.value.raw);
+    printer_item(p, value_parse(form_end(&row, p->cli, false), NULL));
 }
 
-static void print_part(struct cli *cli, const struct column *columns, size_t n, struct value items)
+/* The groups of all partitions, or one of them. Answers how many rows there were. */
+static size_t print_groups(struct cli *cli, struct value stream, const char *only)
 {
-    struct column present[8];
-    size_t present_n = columns_present(columns, n, items, present);
     struct printer p;
-    struct value_cursor cursor = value_begin(items);
+    struct value_cursor partitions = value_begin(value_member(stream, "items"));
 
-    if (present_n == 0) return;
-    (void)putchar('\n');
-    printer_begin(&p, cli, present, present_n);
-    while (value_next(&cursor, NULL)) printer_item(&p, cursor.value);
+    printer_begin(&p, cli, group_columns, N(group_columns));
+    while (value_next(&partitions, NULL)) {
+        struct value_cursor groups = value_begin(value_member(partitions.value, "groups"));
+        while (value_next(&groups, &cli->arena)) {
+            bool is_meant = groups.key != NULL && (only == NULL || strcmp(only, groups.key) == 0);
+            if (is_meant) print_group(&p, groups.key, partitions.value, groups.value);
+        }
+    }
     printer_end(&p);
+    return p.items_n;
+}
+
+static int stream_get(struct cli *cli, struct ask *ask)
+{
+    *ask = (struct ask){.path = cli_path(cli, "/v1/streams/%s", cli->words.items[0])};
+    return cli_ask(cli, ask);
 }
 
 int verb_stream_show(const struct command *command, int argc, char **argv)
 {
     struct cli cli;
+    struct ask ask;
     int code;
 
     if (!cli_open(&cli, command, NULL, 0, argc, argv, &code)) return code;
-    struct ask ask = {.path = cli_path(&cli, "/v1/streams/%s", cli.words.items[0])};
-    code = cli_ask(&cli, &ask);
+    code = stream_get(&cli, &ask);
     if (code == EXIT_CODE_OK) {
         print_object(&cli, show_columns, N(show_columns), ask.value);
         if (cli.format == FORMAT_TABLE || cli.format == FORMAT_WIDE) {
-            print_part(&cli, partition_columns, N(partition_columns),
-                       value_member(ask.value, "partitions"));
-            print_part(&cli, group_columns, N(group_columns), value_member(ask.value, "groups"));
+            (void)putchar('\n');
+            print_items(&cli, ask.value, partition_columns, N(partition_columns), "");
+            (void)putchar('\n');
+            (void)print_groups(&cli, ask.value, NULL);
         }
     }
     return cli_close(&cli, code);
@@ -159,19 +172,19 @@ int verb_stream_create(const struct command *command, int argc, char **argv)
          .string = &lock},
     };
     struct cli cli;
-    struct body body;
+    struct form body;
     int code;
 
     if (!cli_open(&cli, command, specs, N(specs), argc, argv, &code)) return code;
-    body_begin(&body);
-    if (partitions > 0) body_number(&body, "partitions", partitions);
-    body_text(&body, "retention", retention);
-    if (retention_bytes > 0) body_number(&body, "retentionBytes", retention_bytes);
-    body_text(&body, "workflow", workflow);
-    if (deliveries > 0) body_number(&body, "maxDeliveries", deliveries);
-    body_text(&body, "lock", lock);
+    form_begin(&body);
+    if (partitions > 0) form_number(&body, "partitions", partitions);
+    form_text(&body, "retention", retention);
+    if (retention_bytes > 0) form_number(&body, "retentionBytes", retention_bytes);
+    form_text(&body, "workflow", workflow);
+    if (deliveries > 0) form_number(&body, "maxDeliveries", deliveries);
+    form_text(&body, "lock", lock);
     const char *name = cli.words.items[0];
-    struct ask ask = {.method = "PUT", .body = body_end(&body, &cli, false)};
+    struct ask ask = {.method = "PUT", .body = form_end(&body, &cli, false)};
     ask.path = cli_path(&cli, "/v1/streams/%s", name);
     code = cli_ask(&cli, &ask);
     if (code == EXIT_CODE_OK)
@@ -249,7 +262,7 @@ static void read_request(struct cli *cli, struct ask *ask, const char *group, co
                          const char *from, uint64_t limit, const char *wait)
 {
     char count[24];
-    struct body body;
+    struct form body;
     const char *stream = cli->words.items[0];
 
     (void)snprintf(count, sizeof count, "%llu", (unsigned long long)limit);
@@ -260,12 +273,12 @@ static void read_request(struct cli *cli, struct ask *ask, const char *group, co
         ask->path = url_parameter(&cli->arena, path, "wait", wait);
         return;
     }
-    body_begin(&body);
-    body_number_or_text(&body, "partition", partition);
-    body_number(&body, "max", limit);
-    body_text(&body, "wait", wait);
+    form_begin(&body);
+    form_number_or_text(&body, "partition", partition);
+    form_number(&body, "max", limit);
+    form_text(&body, "wait", wait);
     ask->method = "POST";
-    ask->body = body_end(&body, cli, false);
+    ask->body = form_end(&body, cli, false);
     ask->path = cli_path(cli, "/v1/streams/%s/groups/%s/read", stream, group);
 }
 
@@ -315,28 +328,16 @@ int verb_stream_read(const struct command *command, int argc, char **argv)
 int verb_stream_groups(const struct command *command, int argc, char **argv)
 {
     struct cli cli;
+    struct ask ask;
     int code;
 
     if (!cli_open(&cli, command, NULL, 0, argc, argv, &code)) return code;
     const char *group = cli_word(&cli, 1);
-    struct ask ask = {.path = cli_path(&cli, "/v1/streams/%s", cli.words.items[0])};
-    if (group != NULL)
-        ask.path = cli_path(&cli, "/v1/streams/%s/groups/%s", cli.words.items[0], group);
-    code = cli_ask(&cli, &ask);
-    if (code == EXIT_CODE_OK && (cli.format == FORMAT_TABLE || cli.format == FORMAT_WIDE)) {
-        struct value items = value_member(ask.value, group == NULL ? "groups" : "partitions");
-        if (items.type == JSON_NONE) items = value_member(ask.value, "items");
-        struct column present[8];
-        size_t n = columns_present(group_columns, N(group_columns), items, present);
-        struct printer p;
-        struct value_cursor cursor = value_begin(items);
-        printer_begin(&p, &cli, present, n);
-        while (n > 0 && value_next(&cursor, NULL)) printer_item(&p, cursor.value);
-        printer_end(&p);
-        if (p.items_n == 0) cli_say(&cli, "there are no groups\n");
-    } else if (code == EXIT_CODE_OK) {
-        print_json(&cli, group == NULL ? value_member(ask.value, "groups") : ask.value);
-    }
+    code = stream_get(&cli, &ask);
+    if (code == EXIT_CODE_OK && print_groups(&cli, ask.value, group) == 0 && group != NULL)
+        code =
+            cli_failf(&cli, EXIT_CODE_NOT_FOUND, "group-not-found",
+                      "there is no group '%s'; one is there from its first checkpoint on", group);
     return cli_close(&cli, code);
 }
 
@@ -348,14 +349,14 @@ static int group_post(const struct command *command, int argc, char **argv, cons
         {.name = "partition", .value = "N", .help = "which", .text = "0", .string = &partition},
     };
     struct cli cli;
-    struct body body;
+    struct form body;
     int code;
 
     if (!cli_open(&cli, command, specs, N(specs), argc, argv, &code)) return code;
-    body_begin(&body);
-    body_number_or_text(&body, "partition", partition);
-    body_number_or_text(&body, field, cli.words.items[2]);
-    struct ask ask = {.method = "POST", .body = body_end(&body, &cli, false)};
+    form_begin(&body);
+    form_number_or_text(&body, "partition", partition);
+    form_number_or_text(&body, field, cli.words.items[2]);
+    struct ask ask = {.method = "POST", .body = form_end(&body, &cli, false)};
     ask.path =
         cli_path(&cli, "/v1/streams/%s/groups/%s/%s", cli.words.items[0], cli.words.items[1], verb);
     code = cli_ask(&cli, &ask);

@@ -167,8 +167,8 @@ struct ingest_backlog ingest_ask_backlog(struct ingest_reader *reader)
     if (ingest_get(reader, "/metrics") != 200) return backlog;
     buffer_u8(&reader->body, '\0'); /* numbers at the end of the text stop here */
     double waiting = metric(&reader->body, "norn_engine_backlog_starts");
-    double age_s = metric(&reader->body, "norn_engine_backlog_oldest_age_seconds");
+    double age_ms = metric(&reader->body, "norn_engine_backlog_oldest_age_milliseconds");
     if (waiting >= 0) backlog.waiting_n = (int64_t)waiting;
-    if (age_s >= 0) backlog.oldest_age_ms = (int64_t)(age_s * 1000);
+    if (age_ms >= 0) backlog.oldest_age_ms = (int64_t)age_ms;
     return backlog;
 }

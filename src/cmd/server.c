@@ -188,8 +188,8 @@ static void print_buffer(void (*print)(struct buffer *out))
 
 static void print_help(const struct command *command)
 {
-    printf("norn %s: %s\n\nUsage: norn server [options]\nExample: %s\n\nOptions:\n", command->name,
-           command->summary, command->examples);
+    printf("norn %s: %s\n\nUsage: norn %s [options]\n\nExample:\n  %s\n\nOptions:\n", command->name,
+           command->summary, command->name, command->examples);
     puts("  --config FILE                    read settings from FILE\n"
          "  --check-config                   say what is wrong with the settings, and stop\n"
          "  --print-config                   show every setting and where it came from, and stop\n"

@@ -769,7 +769,7 @@ static uint64_t check_line(const struct backlog *b, const struct backlog_name *n
         const struct entry *e = at(b, number);
         assert(e->name == name);
         assert(e->prev == prev);
-        assert(prev == NONE || !name->is_sorted || at(b, prev)->order < e->order);
+        assert(prev == NONE || !name->is_sorted || at(b, prev)->order <= e->order);
         assert(e->order <= b->order_last);
         assert(find_number(b, e->hash, e->order) == number);
         prev = number;

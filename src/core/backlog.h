@@ -17,9 +17,11 @@
  * has; it is also the time of its creation. A hash may be that of another key: who finds one reads
  * the record and compares.
  *
- * Order: by name, first come, first admitted; names take turns. What is counted as active is in
- * memory, an orchestration, and neither ended nor suspended. Children, restarts, messages and
- * starts for later are counted and never held back: an operation that was admitted can finish.
+ * Order: by name, first come, first admitted; names take turns. What is counted as active is an
+ * orchestration in memory that is neither ended nor suspended and has work: a turn or a step that
+ * somebody is to do. What waits for a timer, an event or a child has none, and only the memory for
+ * instances bounds it. Children, restarts, messages and starts for later are counted and never held
+ * back: an operation that was admitted can finish.
  */
 #ifndef CORE_BACKLOG_H
 #define CORE_BACKLOG_H

@@ -161,7 +161,7 @@ void instance_check(const struct instance *i)
     assert((i->late_first != NULL) == (i->late_n > 0));
     assert(i->counted_as == instance_gauge(i));
     if (c->backlog != NULL) {
-        bool is_active = i->counted_as == GAUGE_PENDING || i->counted_as == GAUGE_RUNNING;
+        bool is_active = instance_is_active(i);
         assert((i->active != NULL) == is_active);
         if (is_active) assert(bytes_equal(i->active->name, i->name));
     }

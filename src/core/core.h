@@ -119,7 +119,8 @@ enum status core_partition_load(struct core *c, struct bytes snapshot);
 /* Skips what is known already. */
 enum status core_apply(struct core *c, struct place place, const struct record *record);
 /* What waits is in no snapshot: of frames that are older than everything else that is needed, only
- * what they say of it counts. The first such frame; UINT64_MAX = none. After core_partition_load. */
+ * what they say of it counts. The first such frame; UINT64_MAX = none. After
+ * core_partition_load(). */
 uint64_t core_waiting_lsn(const struct core *c);
 /* Applies only that. E_CORRUPT, E_NOMEM. */
 enum status core_apply_waiting(struct core *c, struct place place, const struct record *record);

@@ -109,6 +109,7 @@ void ending_finish(struct instance *i)
 {
     locks_release(i);
     ending_tell_parent(i);
+    replies_ended(i);
 }
 
 void ending_terminate_children(struct instance *i, struct maybe output)

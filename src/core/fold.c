@@ -4,6 +4,7 @@
  * whether it is suspended, what it ended with. The same functions run when something happens, when
  * a record is applied after a crash, and (fold_reopen) when a snapshot is loaded.
  */
+#include "core/replies.h"
 #include "core/state.h"
 
 _Static_assert(_Alignof(struct event) <= 8, "arenas align to 8 bytes");
@@ -69,6 +70,9 @@ bool instance_set_started(struct instance *i, const struct event *event)
     i->has_tags = started.tags.len > 0;
     i->has_parent = started.has_parent;
     i->parent = started.parent;
+    /* what a child does is its parent's business */
+    i->has_reply = !started.has_parent && started.tags.len > 0 &&
+                   tags_find(started.tags, BYTES_LITERAL(REPLY_TO_TAG)).has;
     return true;
 }
 

@@ -86,14 +86,7 @@ void on_backlog_carry(struct core *c, const struct input *in)
 {
     struct record queued;
     if (!still_waits(c, in->record, &queued)) return;
-    if (planted("carry_forgets")) {
-        struct queued gone = {.order = queued.order,
-                              .lsn = c->lsn,
-                              .offset = (uint32_t)c->out->records->len,
-                              .size = 1,
-                              .partition = c->options.partition};
-        backlog_add(c->backlog, backlog_hash(c->backlog, queued.key), &gone, queued.name);
-        return;
-    }
     emit(c, &queued); /* the same, with its old order, in a new place */
+    if (planted("carry_forgets"))
+        (void)backlog_remove(c->backlog, backlog_hash(c->backlog, queued.key), queued.order);
 }

@@ -78,6 +78,7 @@ static const struct instance *create(struct core *c, struct bytes key,
     const struct instance *i = instance_find(c, key);
     assert(i != NULL);
     assert(i->status == STATUS_PENDING);
+    replies_received(c, key, started);
     return i;
 }
 
@@ -163,6 +164,7 @@ void on_client_start(struct core *c, const struct input *in)
         }
         source_take(c, &start->at);
         backlog_defer(c, start->key, &started);
+        replies_received(c, start->key, &started);
         return;
     }
     source_take(c, &start->at);

@@ -122,6 +122,7 @@ static void on_start(struct core *c, const struct input *in)
     };
     memcpy(record.execution_id, started.execution_id, EXECUTION_ID_SIZE);
     emit(c, &record);
+    replies_received(c, in->message.target, &started);
 }
 
 static void on_terminate(struct core *c, const struct input *in)

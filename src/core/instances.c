@@ -198,12 +198,18 @@ enum gauge instance_gauge(const struct instance *i)
     return i->status == STATUS_PENDING ? GAUGE_PENDING : GAUGE_RUNNING;
 }
 
+bool instance_is_active(const struct instance *i)
+{
+    bool may_go_on = i->counted_as == GAUGE_PENDING || i->counted_as == GAUGE_RUNNING;
+    return may_go_on && instance_has_work(i) && !instance_is_reply(i);
+}
+
 /* For the limits of the backlog. An instance that begins again may have another name. */
 static void count_active(struct instance *i)
 {
     struct backlog *b = i->core->backlog;
-    bool is_active = i->counted_as == GAUGE_PENDING || i->counted_as == GAUGE_RUNNING;
     if (b == NULL) return;
+    bool is_active = instance_is_active(i);
     if (i->active != NULL && (!is_active || !bytes_equal(i->active->name, i->name))) {
         backlog_leave(b, i->active);
         i->active = NULL;

@@ -7,6 +7,7 @@
  */
 #include "base/mem.h"
 #include "core/limits.h"
+#include "core/replies.h"
 #include "core/state.h"
 
 /* Records, effects and small objects of any step. */
@@ -125,6 +126,14 @@ static size_t locks_size(const struct instance *i)
     return size;
 }
 
+/* What the end of an execution tells, with an output of this size: to entities, and to who wanted
+ * to be told. */
+static size_t end_size(const struct instance *i, size_t output_size)
+{
+    if (!i->has_reply) return locks_size(i);
+    return locks_size(i) + replies_size(output_size) + 2 * (size_t)i->started->len;
+}
+
 /* A lock that is granted: the set is read, and released when nobody wants it any more. */
 static size_t grant_size(const struct instance *i, size_t event_len)
 {
@@ -220,13 +229,16 @@ static size_t turn_size(const struct core *c, const struct input_worker_done *do
 {
     const struct instance *i = instance_find(c, done->has_ref ? done->ref.key : done->key);
     size_t size = 0;
+    size_t output_size = 0;
     if (i == NULL) return 0;
     for (uint32_t n = 0; n < done->answer->actions_n; n++) {
         const struct action *a = &done->answer->actions[n];
+        if (a->kind == ACTION_COMPLETE) output_size = REPLY_OUTPUT_SIZE_MAX;
         bool is_continuing = a->kind == ACTION_COMPLETE && a->status == STATUS_CONTINUED_AS_NEW;
         size +=
             is_continuing ? generation_size(i) : LETTER_SIZE; /* the larger of item and letter */
     }
+    if (i->has_reply) size += replies_size(output_size) + 2 * (size_t)i->started->len;
     return size + ids_size(i, done->answer->actions_n) + turn_locks_size(i, done->answer);
 }
 
@@ -268,10 +280,12 @@ static size_t message_size(const struct core *c, const struct input *in)
 {
     const struct instance *i = instance_find(c, in->message.target);
     if (in->message.kind == MESSAGE_LOCK_GRANTED) return grant_size(i, in->message.event.len);
+    /* started by an entity, with the wish to be told */
+    if (in->message.kind == MESSAGE_START) return replies_size(0);
     if (i == NULL) return 0;
     if (i->is_entity) return entity_size(i);
     if (in->message.kind == MESSAGE_TERMINATE)
-        return children_size(i, in->message.event.len) + locks_size(i);
+        return children_size(i, in->message.event.len) + end_size(i, in->message.event.len);
     if (in->message.kind != MESSAGE_REWIND_CHILD) return 0;
     /* it begins again, or says its result once more */
     return rewind_size(i) + (i->completed == NULL ? 0 : COPIES_N * i->completed->len);
@@ -282,9 +296,9 @@ static size_t client_size(const struct core *c, const struct input *in)
     const struct instance *i = instance_find(c, in->client.key);
     if (i == NULL) return 0;
     if (in->kind == INPUT_CLIENT_TERMINATE)
-        return children_size(i, in->client.data.value.len) + locks_size(i);
+        return children_size(i, in->client.data.value.len) + end_size(i, in->client.data.value.len);
     if (in->kind == INPUT_CLIENT_REWIND) return rewind_size(i);
-    return in->kind == INPUT_CLIENT_RESTART ? started_size(i) : 0;
+    return in->kind == INPUT_CLIENT_RESTART ? started_size(i) + replies_size(0) : 0;
 }
 
 static size_t tick_size(const struct core *c)
@@ -309,10 +323,10 @@ static size_t copied_size(const struct core *c, const struct input *in)
     case INPUT_CLIENT_SIGNAL: return 0;
     case INPUT_CLIENT_START:
         i = instance_find(c, in->start.key); /* it may be replaced */
-        return i == NULL ? 0 : locks_size(i);
+        return (in->start.tags.len == 0 ? 0 : replies_size(0)) + (i == NULL ? 0 : end_size(i, 0));
     case INPUT_CLIENT_PURGE:
         i = instance_find(c, in->client.key); /* by force */
-        return i == NULL ? 0 : locks_size(i);
+        return i == NULL ? 0 : end_size(i, 0);
     case INPUT_CLIENT_RAISE:
     case INPUT_CLIENT_SUSPEND:
     case INPUT_CLIENT_RESUME:

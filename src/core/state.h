@@ -83,7 +83,7 @@ struct item {
     struct due due;
     /* ITEM_TASK */
     int64_t scheduled_ns; /* time of `created` once it was asked for; 0 = not yet */
-    bool is_detached; /* of an execution that has ended: its answer is not wanted any more */
+    bool is_detached;     /* of an execution that has ended: its answer is not wanted any more */
     uint8_t execution_id[EXECUTION_ID_SIZE];
     enum task_state state; /* set by task_set_state() only */
     struct list queued;
@@ -184,6 +184,7 @@ struct instance {
     bool has_parent;
     bool has_tags;
     struct event_parent parent;    /* likewise */
+    bool has_reply;                /* somebody wants to be told of its progress: replies.h */
     int32_t id_max;                /* largest id of an action in the history; -1 = none */
     const struct event *completed; /* ExecutionCompleted, when terminal */
     struct list items;
@@ -314,7 +315,12 @@ int64_t instance_wake_ms(const struct instance *i);
 void instance_touched(struct instance *i);
 /* Into or out of the list of idle ones, as its state wants; and counted as what it is. */
 void instance_sort(struct instance *i);
+/* Counts for the limits of the backlog. Replies do not: a receiver that does not hear must not keep
+ * others from being started. */
+bool instance_is_active(const struct instance *i);
 enum gauge instance_gauge(const struct instance *i);
+/* Counts for the limits of the backlog: by what it was last counted as. */
+bool instance_is_active(const struct instance *i);
 void instance_view(const struct instance *i, struct arena *arena, struct instance_view *out);
 void instance_check(const struct instance *i);
 bool instance_has_started(const struct instance *i); /* ExecutionStarted is in its history */
@@ -555,6 +561,15 @@ struct bytes sibling_key(struct core *c, struct bytes key, struct bytes id);
 /* The ExecutionStarted of a child, with the parent's present execution. */
 void child_started_write(struct buffer *out, const struct instance *parent,
                          const struct event_scheduled *child, int32_t task_id);
+
+/* ---- replies.c: see replies.h ---- */
+/* It was acknowledged: created, or put off. */
+void replies_received(struct core *c, struct bytes key, const struct event_started *started);
+/* It has ended. A reply itself, once it was heard, goes without a trace. */
+void replies_ended(struct instance *i);
+bool instance_is_reply(const struct instance *i);
+/* Memory for one of these with an output of this size. */
+size_t replies_size(size_t output_size);
 
 /* ---- supervisor.c ---- */
 const struct policy *policy_of(const struct item *item);

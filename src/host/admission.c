@@ -151,7 +151,7 @@ void admission_finish(struct host *h)
     }
     /* While stopping nothing new begins: they wait on. */
     while (a->used_n < a->picked_n && !h->is_stopping) {
-        if (host_is_full(h)) return;
+        if (host_is_full(h) || h->is_dead) return;
         struct input in = {
             .kind = a->is_carrying ? INPUT_BACKLOG_CARRY : INPUT_BACKLOG_ADMIT,
             .record = a->records[a->used_n],

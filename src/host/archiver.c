@@ -429,8 +429,8 @@ static void done_trim(struct job *job)
     h->disk_free = a->trim_disk_free;
 }
 
-/* Also tries for a spare segment, and looks at the disk: while it is nearly full, starts are refused,
- * and perhaps nothing else comes that would make the journal try. */
+/* Also tries for a spare segment, and looks at the disk: while it is nearly full, starts are
+ * refused, and perhaps nothing else comes that would make the journal try. */
 static void trim(struct host *h)
 {
     struct archiver *a = &h->archiver;

@@ -419,6 +419,7 @@ static bool use_waiting(struct host *h, struct load *load)
     struct queued next;
 
     if (load->record_status != OK && load->record_status != E_NOMEM) {
+        list_push_back(&l->wanted, &load->wanted); /* it is answered when the host is closed */
         host_fatal(h, load->record_status,
                    "a start that waits cannot be read back from the journal");
         return true;
@@ -445,6 +446,10 @@ static void use_load(struct host *h, struct load *load)
 {
     struct loader *l = &h->loader;
 
+    if (h->is_dead) {
+        list_push_back(&l->wanted, &load->wanted);
+        return;
+    }
     if (load->has_waiting && use_waiting(h, load)) return;
     if (load->status == OK) {
         load->status = core_load(h->cores[load->index], load->row.snapshot, &h->open->out);

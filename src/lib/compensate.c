@@ -6,6 +6,7 @@
  * the history. One that fails for good is reported and does not stop the others; the failure of the
  * instance stays the one that began it. (S19)
  */
+#include "core/replies.h"
 #include "lib/orchestration.h"
 
 struct compensation {
@@ -69,16 +70,20 @@ void compensate(struct orchestration *o)
     norn_context *ctx = &o->context;
     struct norn_failure original = ctx->error;
     struct list *node;
+    bool is_undone = !list_is_empty(&o->compensations);
 
     o->is_undoing = true;
     while ((node = list_pop_front(&o->compensations)) != NULL) {
         const struct compensation *c = container_of(node, struct compensation, node);
         norn_status status =
             norn_call(ctx, c->activity, bytes_for_user(c->input), &c->options, NULL);
+        if (status != NORN_OK) is_undone = false;
         if (status == NORN_OK || o->is_replaying) continue;
         struct norn_failure failure = context_failure(ctx, status);
         lines_write(ctx->lines, "instance %s: compensation '%s' failed: %s: %s", ctx->here.id,
                     c->activity, failure.type, failure.message);
     }
     ctx->error = original;
+    /* said in the way that SDKs in every language can: the reply channel looks for it */
+    if (is_undone) o->custom_status = maybe_some(BYTES_LITERAL(REPLY_COMPENSATED));
 }

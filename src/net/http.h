@@ -24,7 +24,8 @@ struct http_service {
     void *user;
     /* The request is complete. May be answered at once, or later from the same thread. */
     void (*request)(void *user, struct http_exchange *exchange);
-    /* It was full (http_is_full) and has room again. */
+    /* It was full (http_is_full) and has room again. Never called, and may be NULL, for who does
+     * not ask. */
     void (*writable)(void *user, struct http_exchange *exchange);
     /* The peer is gone. The handler still has to end the exchange. */
     void (*closed)(void *user, struct http_exchange *exchange);
@@ -47,7 +48,7 @@ void *http_user(const struct http_exchange *exchange);
 /* A field of the answer, before http_answer() or http_begin(). Both are copied. name in lower case
  * ("retry-after"), static or not; not content-type, content-length, date or a field of the
  * connection: these are the layer's. A value that could not stand in a header (control characters)
- * is dropped. */
+ * is dropped, and so is what is beyond 32 fields or 8 KiB of one answer. */
 void http_add_header(struct http_exchange *exchange, const char *name, struct bytes value);
 
 /* type: media type; NULL = none (204, 304). body is copied. The end of the exchange. The answer to
@@ -65,7 +66,8 @@ bool http_is_full(struct http_exchange *exchange);
 /* Bytes that wait for this peer. */
 size_t http_queued(const struct http_exchange *exchange);
 bool http_is_closed(const struct http_exchange *exchange);
-/* The end of a begun body. is_whole false: cut off, so that the peer can tell. */
+/* The end of a begun body. is_whole false: cut off, so that the peer can tell (but for one of
+ * HTTP/1.0, which cannot). */
 void http_finish(struct http_exchange *exchange, bool is_whole);
 
 #endif

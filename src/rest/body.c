@@ -146,6 +146,12 @@ static bool take_field(struct scan *s, struct arena *arena, const struct body_fi
     return take_value(s, arena, &fields[n], &values[n], error);
 }
 
+/* An object without any fields has no values. */
+static void clear(struct body_value *values, size_t n)
+{
+    if (n > 0) memset(values, 0, n * sizeof *values);
+}
+
 bool body_parse(struct bytes text, struct arena *arena, const struct body_field *fields,
                 size_t fields_n, struct body_value *values, struct body_error *error)
 {
@@ -154,7 +160,7 @@ bool body_parse(struct bytes text, struct arena *arena, const struct body_field 
     uint64_t seen = 0;
 
     assert(fields_n <= 64);
-    memset(values, 0, fields_n * sizeof *values);
+    clear(values, fields_n);
     if (bad_at != SIZE_MAX) return refuse(error, bad_at, "this is not UTF-8");
     if (!scan_byte(&s, '{', "an object should be here")) return refuse_scan(error, &s);
     if (scan_peek(&s) == '}') {
@@ -176,7 +182,7 @@ bool body_read(struct ask *ask, struct bytes text, struct arena *arena,
     struct body_error error;
 
     if (text.len == 0) {
-        memset(values, 0, fields_n * sizeof *values);
+        clear(values, fields_n);
         return true;
     }
     if (body_parse(text, arena, fields, fields_n, values, &error)) return true;

@@ -2,38 +2,26 @@
  *
  * See stream_desk.h.
  */
-#define _GNU_SOURCE /* pthread_setname_np */
 #include "rest/stream_desk.h"
 
 #include "base/log.h"
 #include "base/queue.h"
 #include "host/engine.h"
-#include "host/env_threads.h"
 #include "rest/stream_starter.h"
-#include "store/io.h"
-#include "store/journal.h"
+#include "stream/threads.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 
 #define PATH_SIZE 4096
-#define JOURNAL_SEGMENT_SIZE ((uint64_t)16 << 20)
 #define ANSWER_SIZE_MAX ((size_t)16 << 20)
 #define ARENA_CHUNK_SIZE 512
 
 struct stream_desk {
-    struct mem *mem;        /* of the network's thread */
-    struct mem streams_mem; /* of the streams' thread */
-    struct io *io;
-    struct env_threads *env;
+    struct mem *mem; /* of the network's thread */
+    struct streams_threads *threads;
     struct streams *streams;
-    struct engine *engine;
     struct rest_starter *starter; /* NULL without engine */
-    pthread_t thread;
-    bool is_running; /* the thread is to be joined */
-    bool is_stopped;
-    atomic_bool is_over;
     struct queue answered;
     atomic_bool is_bell_owed;
     size_t errands_n;
@@ -44,29 +32,15 @@ struct stream_desk {
 
 /* ---- the streams' thread ---- */
 
-static int64_t turn(void *user)
+static void on_turned(void *user)
 {
     struct stream_desk *d = user;
-    int64_t wait_ns = streams_turn(d->streams);
 
     /* Once for all that this turn did. */
     if (d->starter != NULL) rest_starter_turned(d->starter);
-    if (atomic_exchange(&d->is_bell_owed, false)) d->wake(d->wake_user);
-    return wait_ns;
-}
-
-static void stop(void *user) { streams_stop(((struct stream_desk *)user)->streams); }
-static bool is_quiet(void *user) { return streams_is_quiet(((struct stream_desk *)user)->streams); }
-
-static void *thread_main(void *user)
-{
-    struct stream_desk *d = user;
-    struct env_turns turns = {.user = d, .turn = turn, .stop = stop, .is_quiet = is_quiet};
-
-    env_threads_run_turns(d->env, &turns);
-    atomic_store(&d->is_over, true);
-    d->wake(d->wake_user);
-    return NULL;
+    bool is_owed = atomic_exchange(&d->is_bell_owed, false);
+    /* Who waits for the end is told too. */
+    if (is_owed || streams_threads_is_over(d->threads)) d->wake(d->wake_user);
 }
 
 static void on_answered(struct stream_request *request)
@@ -81,42 +55,36 @@ static void on_answered(struct stream_request *request)
 
 /* ---- life ---- */
 
+static void discard(struct stream_desk *d)
+{
+    if (d->threads != NULL) streams_threads_close(d->threads);
+    if (d->starter != NULL) rest_starter_free(d->starter);
+    queue_release(&d->answered);
+    mem_give(d->mem, d, sizeof *d);
+}
+
 static enum status open_streams(struct stream_desk *d, const struct front_options *options)
 {
     char path[PATH_SIZE];
     char damage[STREAMS_DAMAGE_SIZE] = "";
-    struct journal *journal;
-    struct streams_options streams;
-    struct journal_file_options journal_options = {
-        .directory = "journal",
-        .segment_size = JOURNAL_SEGMENT_SIZE,
-        .mem = &d->streams_mem,
+    struct streams_threads_options threads = {
+        .mem = d->mem,
+        .directory = path,
+        .turned = on_turned,
+        .user = d,
     };
 
     int len = snprintf(path, sizeof path, "%s/streams", options->directory);
     if (len < 0 || (size_t)len >= sizeof path) return E_INVALID;
-    enum status status = io_posix_open(path, &d->io);
-    if (status == OK) status = journal_file_open(d->io, &journal_options, &journal);
-    if (status != OK) return status;
-    streams_options_init(&streams);
-    streams.mem = &d->streams_mem;
-    streams.wake = env_threads_wake;
-    streams.wake_user = d->env;
-    if (d->starter != NULL) streams.starter = rest_starter_interface(d->starter);
-    status = streams_open(env_threads_env(d->env), d->io, journal, &streams, damage, &d->streams);
-    if (status != OK && damage[0] != '\0') log_error("%s: %s", path, damage);
+    streams_options_init(&threads.streams);
+    if (d->starter != NULL) threads.streams.starter = rest_starter_interface(d->starter);
+    enum status status = streams_threads_open(&threads, damage, &d->threads);
+    if (status == OK) d->streams = streams_threads_streams(d->threads);
+    if (status != OK) {
+        log_error("%s cannot be opened: %s%s%s", path, status_text(status),
+                  damage[0] == '\0' ? "" : ": ", damage);
+    }
     return status;
-}
-
-static void discard(struct stream_desk *d)
-{
-    if (d->streams != NULL) streams_close(d->streams);
-    if (d->env != NULL) env_threads_free(d->env);
-    if (d->io != NULL) d->io->ops->release(d->io);
-    if (d->starter != NULL) rest_starter_free(d->starter);
-    queue_release(&d->answered);
-    mem_release(&d->streams_mem);
-    mem_give(d->mem, d, sizeof *d);
 }
 
 enum status stream_desk_new(const struct front_options *options, struct stream_desk **out)
@@ -124,50 +92,36 @@ enum status stream_desk_new(const struct front_options *options, struct stream_d
     struct stream_desk *d = mem_take_zero(options->mem, sizeof *d);
     if (d == NULL) return E_NOMEM;
     d->mem = options->mem;
-    d->engine = options->engine;
     d->wake = options->wake;
     d->wake_user = options->wake_user;
     d->errands_n_max = options->errands_n_max;
-    mem_init(&d->streams_mem, SIZE_MAX);
     queue_init(&d->answered, SIZE_MAX);
-    enum status status = env_threads_new(d->mem, "streams", &d->env);
-    if (status == OK && d->engine != NULL && REST_HAS_SOURCES) {
-        status = rest_starter_new(d->mem, d->engine, &d->starter);
+    enum status status = OK;
+    if (options->engine != NULL) {
+        status = rest_starter_new(d->mem, options->engine, &d->starter);
     }
     if (status == OK) status = open_streams(d, options);
-    if (status == OK && pthread_create(&d->thread, NULL, thread_main, d) != 0) status = E_NOMEM;
     if (status != OK) {
-        log_error("the streams cannot be opened: %s", status_text(status));
         discard(d);
         return status;
     }
-    (void)pthread_setname_np(d->thread, "streams");
-    d->is_running = true;
     *out = d;
     return OK;
 }
 
-void stream_desk_stop(struct stream_desk *d)
+void stream_desk_stop(struct stream_desk *d) { streams_threads_stop(d->threads); }
+
+bool stream_desk_is_over(const struct stream_desk *d)
 {
-    if (d->is_stopped) return;
-    d->is_stopped = true;
-    env_threads_stop(d->env);
+    return streams_threads_is_over(d->threads);
 }
 
-bool stream_desk_is_over(const struct stream_desk *d) { return atomic_load(&d->is_over); }
-
-void stream_desk_join(struct stream_desk *d)
-{
-    stream_desk_stop(d);
-    if (!d->is_running) return;
-    d->is_running = false;
-    int failed = pthread_join(d->thread, NULL);
-    assert(failed == 0);
-}
+void stream_desk_join(struct stream_desk *d) { streams_threads_join(d->threads); }
 
 void stream_desk_free(struct stream_desk *d)
 {
     stream_desk_join(d);
+    stream_desk_collect(d);
     assert(d->errands_n == 0);
     discard(d);
 }
@@ -319,8 +273,8 @@ bool stream_errand_is_good(struct stream_errand *errand)
     if (request->status != OK) {
         const char *text = request->text[0] != '\0' ? request->text : status_text(request->status);
         enum problem problem = problem_of(request);
-        const char *hint =
-            problem == PROBLEM_STREAM_NOT_FOUND ? "PUT /v1/streams/NAME makes one" : NULL;
+        bool is_stream = problem == PROBLEM_STREAM_NOT_FOUND && request->number == 0;
+        const char *hint = is_stream ? "PUT /v1/streams/NAME makes one" : NULL;
         ask_problem(ask, problem, hint, "%s", text);
         stream_errand_end(errand);
         return false;

@@ -43,7 +43,8 @@ void stream_desk_collect(struct stream_desk *d);
 size_t stream_desk_errands_n(const struct stream_desk *d);
 void stream_desk_stats(struct stream_desk *d, struct stream_stats *out);
 
-/* An errand of this ask, or of nobody. NULL: the ask was answered (too busy, or no streams here). */
+/* An errand of this ask, or of nobody. NULL: the ask was answered (too busy, or no streams
+ * here). */
 struct stream_errand *stream_errand_new(struct rest *r, struct ask *ask,
                                         enum stream_request_kind kind);
 /* False: the ask was answered too-busy, the errand ended. */

@@ -30,8 +30,8 @@ static bool read_every(struct ask *ask, const struct body_value *value,
 
     if (!value->has) return true;
     if (!body_read(ask, value->raw, &ask->arena, fields, 2, v)) return false;
-    if (!body_number(ask, "messages", &v[0], 1, 1000000, &every_n) ||
-        !body_duration_ms(ask, "time", &v[1], HOUR_MS, &request->read.every_ms)) {
+    if (!body_count(ask, "messages", &v[0], 1, 1000000, &every_n) ||
+        !field_duration_ms(ask, "time", &v[1], HOUR_MS, &request->read.every_ms)) {
         return false;
     }
     request->read.every_n = (uint32_t)every_n;
@@ -50,9 +50,9 @@ static bool read_group_body(struct ask *ask, struct stream_request *request)
     int64_t partition = 0, limit = 100;
 
     if (!body_read(ask, ask_body(ask), &ask->arena, fields, 5, v) ||
-        !body_number(ask, "partition", &v[0], 0, UINT32_MAX, &partition) ||
-        !body_number(ask, "max", &v[1], 1, STREAM_READ_N_MAX, &limit) ||
-        !body_duration_ms(ask, "wait", &v[2], STREAM_WAIT_MS_MAX, &request->read.wait_ms) ||
+        !body_count(ask, "partition", &v[0], 0, UINT32_MAX, &partition) ||
+        !body_count(ask, "max", &v[1], 1, STREAM_READ_N_MAX, &limit) ||
+        !field_duration_ms(ask, "wait", &v[2], STREAM_WAIT_MS_MAX, &request->read.wait_ms) ||
         !read_every(ask, &v[3], request)) {
         return false;
     }
@@ -97,8 +97,8 @@ static void checkpoint(struct ask *ask)
     int64_t partition = 0, offset = 0;
 
     if (!body_read(ask, ask_body(ask), &ask->arena, fields, 2, v) ||
-        !body_number(ask, "partition", &v[0], 0, UINT32_MAX, &partition) ||
-        !body_number(ask, "offset", &v[1], 0, INT64_MAX, &offset)) {
+        !body_count(ask, "partition", &v[0], 0, UINT32_MAX, &partition) ||
+        !body_count(ask, "offset", &v[1], 0, INT64_MAX, &offset)) {
         return;
     }
     if (!v[1].has) {
@@ -149,7 +149,7 @@ static void seek(struct ask *ask)
     int64_t partition = 0;
 
     if (!body_read(ask, ask_body(ask), &ask->arena, fields, 2, v) ||
-        !body_number(ask, "partition", &v[0], 0, UINT32_MAX, &partition)) {
+        !body_count(ask, "partition", &v[0], 0, UINT32_MAX, &partition)) {
         return;
     }
     struct stream_errand *errand = group_errand(ask, STREAM_REQUEST_SEEK);

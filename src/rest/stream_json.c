@@ -90,8 +90,16 @@ bool ask_path_number(struct ask *ask, unsigned n, const char *what, uint64_t max
     return true;
 }
 
-bool body_duration_ms(struct ask *ask, const char *name, const struct body_value *value,
-                      int64_t max_ms, int64_t *out)
+bool body_is_empty(struct ask *ask)
+{
+    struct body_field none;
+    struct body_value nothing;
+
+    return body_read(ask, ask_body(ask), &ask->arena, &none, 0, &nothing);
+}
+
+bool field_duration_ms(struct ask *ask, const char *name, const struct body_value *value,
+                       int64_t max_ms, int64_t *out)
 {
     int64_t ms;
 
@@ -106,8 +114,8 @@ bool body_duration_ms(struct ask *ask, const char *name, const struct body_value
     return true;
 }
 
-bool body_number(struct ask *ask, const char *name, const struct body_value *value, int64_t min,
-                 int64_t max, int64_t *out)
+bool body_count(struct ask *ask, const char *name, const struct body_value *value, int64_t min,
+                int64_t max, int64_t *out)
 {
     if (!value->has) return true;
     if (value->number < min || value->number > max) {

@@ -18,12 +18,14 @@ void write_number_of(struct json *j, const char *key, uint64_t value);
 
 /* A number of the path; false: answered. */
 bool ask_path_number(struct ask *ask, unsigned n, const char *what, uint64_t max, uint64_t *out);
+/* No body, or an empty object; false: answered. */
+bool body_is_empty(struct ask *ask);
 /* A duration in a body; absent: untouched. False: answered. */
-bool body_duration_ms(struct ask *ask, const char *name, const struct body_value *value,
-                      int64_t max_ms, int64_t *out);
+bool field_duration_ms(struct ask *ask, const char *name, const struct body_value *value,
+                       int64_t max_ms, int64_t *out);
 /* A number in a body; absent: untouched. False: answered. */
-bool body_number(struct ask *ask, const char *name, const struct body_value *value, int64_t min,
-                 int64_t max, int64_t *out);
+bool body_count(struct ask *ask, const char *name, const struct body_value *value, int64_t min,
+                int64_t max, int64_t *out);
 
 /* The errand of an ask whose first path parameter is a stream's name. NULL: answered. */
 struct stream_errand *ask_stream_errand(struct ask *ask, enum stream_request_kind kind);

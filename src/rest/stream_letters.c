@@ -167,7 +167,7 @@ static void edit_letter(struct ask *ask)
 
 static void change_letter(struct ask *ask, enum stream_request_kind kind)
 {
-    if (!body_read(ask, ask_body(ask), &ask->arena, NULL, 0, NULL)) return;
+    if (!body_is_empty(ask)) return;
     struct stream_errand *errand = letter_errand(ask, kind);
     if (errand == NULL) return;
     errand->done = on_changed;

@@ -41,9 +41,9 @@ static void receive(struct ask *ask)
     int64_t limit = 1, wait_ms = 0, lock_ms = 0;
 
     if (!body_read(ask, ask_body(ask), &ask->arena, fields, 4, v) ||
-        !body_number(ask, "max", &v[0], 1, STREAM_READ_N_MAX, &limit) ||
-        !body_duration_ms(ask, "wait", &v[1], STREAM_WAIT_MS_MAX, &wait_ms) ||
-        !body_duration_ms(ask, "lock", &v[2], STREAM_LOCK_MS_MAX, &lock_ms)) {
+        !body_count(ask, "max", &v[0], 1, STREAM_READ_N_MAX, &limit) ||
+        !field_duration_ms(ask, "wait", &v[1], STREAM_WAIT_MS_MAX, &wait_ms) ||
+        !field_duration_ms(ask, "lock", &v[2], STREAM_LOCK_MS_MAX, &lock_ms)) {
         return;
     }
     struct stream_errand *errand = ask_stream_errand(ask, STREAM_REQUEST_RECEIVE);
@@ -92,20 +92,14 @@ static void answer(struct ask *ask, enum stream_request_kind kind, int64_t lock_
     (void)stream_errand_post(errand);
 }
 
-/* No body, or an empty object. */
-static bool read_nothing(struct ask *ask)
-{
-    return body_read(ask, ask_body(ask), &ask->arena, NULL, 0, NULL);
-}
-
 static void complete(struct ask *ask)
 {
-    if (read_nothing(ask)) answer(ask, STREAM_REQUEST_COMPLETE, 0, BYTES_NONE);
+    if (body_is_empty(ask)) answer(ask, STREAM_REQUEST_COMPLETE, 0, BYTES_NONE);
 }
 
 static void abandon(struct ask *ask)
 {
-    if (read_nothing(ask)) answer(ask, STREAM_REQUEST_ABANDON, 0, BYTES_NONE);
+    if (body_is_empty(ask)) answer(ask, STREAM_REQUEST_ABANDON, 0, BYTES_NONE);
 }
 
 static void renew(struct ask *ask)
@@ -115,7 +109,7 @@ static void renew(struct ask *ask)
     int64_t lock_ms = 0;
 
     if (!body_read(ask, ask_body(ask), &ask->arena, fields, 1, v) ||
-        !body_duration_ms(ask, "lock", &v[0], STREAM_LOCK_MS_MAX, &lock_ms)) {
+        !field_duration_ms(ask, "lock", &v[0], STREAM_LOCK_MS_MAX, &lock_ms)) {
         return;
     }
     answer(ask, STREAM_REQUEST_RENEW, lock_ms, BYTES_NONE);

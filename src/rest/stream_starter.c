@@ -116,7 +116,6 @@ static void on_looked(struct request *request)
         give_back(e, E_EXISTS, "there is another instance with this id");
         return;
     }
-#if REST_HAS_SOURCES
     uint32_t partition = part_of(e->starter, start->hub, start->id);
     struct bytes key = request->key;
     e->request = (struct request){
@@ -126,9 +125,6 @@ static void on_looked(struct request *request)
         .key = key,
         .position = {.at = position_of(start), .partition = partition},
     };
-#else
-    (void)on_position;
-#endif
     post_again(e);
 }
 
@@ -249,16 +245,12 @@ static bool learn(void *user, struct stream_positions *positions)
     atomic_store(&e->left_n, shards_n + 1);
     unsigned not_posted_n = 0;
     for (uint32_t shard = 0; shard < shards_n; shard++) {
-#if REST_HAS_SOURCES
         e->requests[shard] = (struct request){
             .kind = REQUEST_SOURCE,
             .done = on_source,
             .user = e,
             .source = {.name = bytes_of_text(positions->source), .positions = positions->positions},
         };
-#else
-        (void)on_source;
-#endif
         if (engine_post_to(s->engine, shard, &e->requests[shard])) continue;
         atomic_store(&e->is_failed, true);
         not_posted_n++;

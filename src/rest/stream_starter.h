@@ -10,7 +10,6 @@
 #include "stream/starter.h"
 
 struct rest_starter;
-#define REST_HAS_SOURCES 0
 
 /* E_NOMEM. mem is used in new and free only. */
 enum status rest_starter_new(struct mem *mem, struct engine *engine, struct rest_starter **out);

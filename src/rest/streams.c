@@ -190,11 +190,11 @@ static bool read_settings(struct ask *ask, struct stream_settings *s, uint32_t *
     int64_t partitions_n = 1, retention_size = 0, deliveries_max = 1;
 
     if (!body_read(ask, ask_body(ask), &ask->arena, fields, 6, v)) return false;
-    if (!body_number(ask, "partitions", &v[0], 1, STREAM_PARTITIONS_N_MAX, &partitions_n) ||
-        !body_duration_ms(ask, "retention", &v[1], YEARS_MS, &s->retention_ms) ||
-        !body_number(ask, "retentionBytes", &v[2], 0, INT64_MAX, &retention_size) ||
-        !body_number(ask, "maxDeliveries", &v[4], 1, STREAM_DELIVERIES_MAX, &deliveries_max) ||
-        !body_duration_ms(ask, "lock", &v[5], STREAM_LOCK_MS_MAX, &s->lock_ms)) {
+    if (!body_count(ask, "partitions", &v[0], 1, STREAM_PARTITIONS_N_MAX, &partitions_n) ||
+        !field_duration_ms(ask, "retention", &v[1], YEARS_MS, &s->retention_ms) ||
+        !body_count(ask, "retentionBytes", &v[2], 0, INT64_MAX, &retention_size) ||
+        !body_count(ask, "maxDeliveries", &v[4], 1, STREAM_DELIVERIES_MAX, &deliveries_max) ||
+        !field_duration_ms(ask, "lock", &v[5], STREAM_LOCK_MS_MAX, &s->lock_ms)) {
         return false;
     }
     s->partitions_n = (uint32_t)partitions_n;

@@ -8,6 +8,7 @@
 #include "base/assert.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "reply/allow.h"
 #include "server/address.h"
 #include "server/ingest_rules.h"
 #include "server/units.h"
@@ -436,6 +437,8 @@ enum status config_check(const struct config *c, struct buffer *problems)
     uint64_t partitions = config_number(c, CONFIG_store_partitions);
     uint64_t shards = config_number(c, CONFIG_store_shards);
     char where[TEXT_SIZE_MAX / 2], address[ADDRESS_SIZE];
+    struct reply_allow allow;
+    const char *problem = NULL;
     enum status status = OK;
 
     where_print(c, CONFIG_server_listen, where, sizeof where);
@@ -446,6 +449,14 @@ enum status config_check(const struct config *c, struct buffer *problems)
                       "authentication yet: listen on 127.0.0.1, or say --insecure if the network "
                       "is trusted\n",
                       where, address);
+        status = E_INVALID;
+    }
+    if (!reply_allow_read(&allow, config_text(c, CONFIG_reply_allow), &problem)) {
+        where_print(c, CONFIG_reply_allow, where, sizeof where);
+        buffer_format(problems,
+                      "%s: \"%s\" is none of public, private, loopback and none, and no range of "
+                      "addresses such as 10.1.0.0/16\n",
+                      where, problem);
         status = E_INVALID;
     }
     where_print(c, CONFIG_store_shards, where, sizeof where);

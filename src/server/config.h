@@ -62,6 +62,16 @@ enum setting_kind {
     X(work, ping, DURATION, "30s", 100, CONFIG_MS_PER_DAY, "HealthPing on an idle work stream")    \
     X(work, grace, DURATION, "5s", 0, CONFIG_MS_PER_DAY,                                           \
       "until the work of a lost stream is offered to other workers")                               \
+    X(reply, allow, TEXT, "public", 0, 0,                                                          \
+      "addresses that replyTo may lead to: public, private, loopback, ranges such as "             \
+      "10.1.0.0/16, or none; with commas between them")                                            \
+    X(reply, timeout, DURATION, "10s", 10, CONFIG_MS_PER_DAY,                                      \
+      "of one try to tell a receiver, connecting included")                                        \
+    X(reply, delay, DURATION, "1s", 1, CONFIG_MS_PER_DAY,                                          \
+      "before the second try; twice as long before each one after it")                             \
+    X(reply, delay_max, DURATION, "10m", 1, CONFIG_MS_PER_DAY, "the longest of these")             \
+    X(reply, give_up, DURATION, "24h", 0, 365 * CONFIG_MS_PER_DAY,                                 \
+      "a reply that nobody heard for so long has failed")                                          \
     X(store, partitions, COUNT, "0", 0, 4096,                                                      \
       "fixed when the directory is made; 0 = as it was made, 32 for a new one")                    \
     X(store, shards, COUNT, "0", 0, 256,                                                           \
@@ -84,7 +94,7 @@ enum setting_kind {
     X(store, disk_free_min, SIZE, "256MiB", 0, 1024 * CONFIG_GIB,                                  \
       "with less space on the disk starts, events and signals are refused; the rest goes on")      \
     X(ingest, active_max, COUNT, "20000", 0, 100000000,                                            \
-      "orchestrations at work at once per shard, beyond which starts wait; 0 = no limit")          \
+      "orchestrations with work to do at once per shard, beyond which starts wait; 0 = none")          \
     X(ingest, active_max_by_name, COUNT, "10000", 0, 100000000,                                    \
       "the same for each name: so a slow workflow makes only its own wait")                        \
     X(ingest, rate_by_name, COUNT, "0", 0, 100000000,                                              \

@@ -228,6 +228,16 @@ static void write_process(struct buffer *out, const struct process_stats *p)
             "When the process started, since 1970");
 }
 
+static void write_reply(struct buffer *out, const struct reply_stats *r)
+{
+    integer(out, "norn_replies_heard_total", COUNTER, r->heard,
+            "Replies that were posted and heard");
+    integer(out, "norn_replies_unheard_total", COUNTER, r->unheard,
+            "Tries to post a reply that were not heard");
+    integer(out, "norn_replies_given_up_total", COUNTER, r->given_up,
+            "Replies that nobody heard and that are not tried any more");
+}
+
 void metrics_write(struct buffer *out, const struct metrics *metrics)
 {
     head(out, "norn_build_info", GAUGE, "The version that runs, as a label");
@@ -236,6 +246,7 @@ void metrics_write(struct buffer *out, const struct metrics *metrics)
     write_host(out, metrics->host);
     write_service(out, &metrics->service);
     write_front(out, &metrics->front);
+    write_reply(out, &metrics->reply);
     integer(out, "norn_net_connections", GAUGE, metrics->connections_n, "Connections open now");
     write_net(out, metrics->net);
     write_process(out, &metrics->process);

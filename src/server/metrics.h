@@ -9,6 +9,7 @@
 #include "base/bytes.h"
 #include "host/host.h"
 #include "net/conn.h"
+#include "reply/reply.h"
 #include "server/front.h"
 #include "server/process.h"
 #include "server/service.h"
@@ -18,6 +19,7 @@ struct metrics {
     uint32_t connections_n;
     struct service_stats service;
     struct front_stats front;
+    struct reply_stats reply;
     const struct host_stats *host; /* NULL: the engine did not answer */
     struct process_stats process;
     bool is_draining;

@@ -39,6 +39,14 @@ void server_options_set(struct server_options *o, const struct config *c)
     o->service.workers_n_max = (uint32_t)config_number(c, CONFIG_work_workers_max);
     o->service.in_flight_n_max = (uint32_t)config_number(c, CONFIG_work_in_flight_max);
 
+    const char *problem = NULL;
+    reply_options_init(&o->reply);
+    (void)reply_allow_read(&o->reply.allow, config_text(c, CONFIG_reply_allow), &problem);
+    o->reply.timeout_ms = (int64_t)config_number(c, CONFIG_reply_timeout);
+    o->reply.delay_ms = (int64_t)config_number(c, CONFIG_reply_delay);
+    o->reply.delay_ms_max = (int64_t)config_number(c, CONFIG_reply_delay_max);
+    o->reply.give_up_ms = (int64_t)config_number(c, CONFIG_reply_give_up);
+
     conn_limits_init(&o->limits);
     o->limits.message_size_max = config_number(c, CONFIG_server_message_size_max);
     o->limits.calls_n_max = (uint32_t)config_number(c, CONFIG_server_calls_max);

@@ -36,6 +36,7 @@ struct server {
     const struct server_options *options;
     struct mem mem; /* of the loop's thread */
     struct engine *engine;
+    struct replier *replier;
     struct desk_engine desk_engine;
     atomic_bool is_bell_owed; /* something came for the loop's thread, which was not woken yet */
     struct service *service;
@@ -233,6 +234,7 @@ static void *close_engine(void *user)
 {
     struct server *s = user;
 
+    replier_close(s->replier);
     engine_close(s->engine);
     bool is_pushed = queue_push(&s->closed, &s->closed_node);
     assert(is_pushed);
@@ -424,6 +426,7 @@ static void pages_metrics(void *user, struct metrics *out)
     };
     service_stats(s->service, &out->service);
     if (s->front != NULL) s->options->front->stats(s->front, &out->front);
+    if (s->replier != NULL) replier_stats(s->replier, &out->reply);
     process_stats(&out->process);
 }
 
@@ -498,6 +501,14 @@ static enum status make_service(struct server *s)
     status = pages_new(&pages, &s->pages);
     if (status != OK || s->options->front == NULL) return status;
     return make_front(s);
+}
+
+static enum status make_replier(struct server *s)
+{
+    struct reply_options options = s->options->reply;
+
+    options.engine = s->engine;
+    return replier_open(&options, &s->replier);
 }
 
 static enum status make_loop(struct server *s)
@@ -577,6 +588,7 @@ static void release(struct server *s)
     if (s->feed != NULL) feed_free(s->feed);
     if (s->pages != NULL) pages_free(s->pages);
     if (s->service != NULL) service_free(s->service);
+    replier_free(s->replier);
     queue_release(&s->closed);
     mem_release(&s->mem);
 }
@@ -599,6 +611,7 @@ static int open_all(struct server *s)
 
     enum status status = make_service(s);
     if (status == OK) status = make_loop(s);
+    if (status == OK) status = make_replier(s);
     if (status != OK) {
         log_error("cannot start: %s", status_text(status));
         return EX_OSERR;
@@ -627,6 +640,7 @@ int server_run(const struct server_options *options)
         loop_run(s.loop);
         log_info("stopped");
     } else if (s.engine != NULL) {
+        replier_close(s.replier);
         engine_close(s.engine);
     }
     s.phase = PHASE_OVER;

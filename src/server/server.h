@@ -14,6 +14,7 @@
 
 #include "host/engine.h"
 #include "net/conn.h"
+#include "reply/reply.h"
 #include "server/front.h"
 #include "server/service.h"
 
@@ -23,6 +24,7 @@ struct server_options {
     struct engine_options engine;   /* directory and limits */
     struct service_options service; /* mem and engine are the server's */
     struct conn_limits limits;
+    struct reply_options reply; /* engine is the server's */
     const char *listen; /* addresses with commas between them; ignored when sockets are inherited */
     bool is_insecure;   /* inherited sockets may be reached from other machines */
     uint32_t connections_n_max;

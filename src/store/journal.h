@@ -18,8 +18,8 @@ struct io;
 struct mem;
 struct journal;
 
-/* Reads single frames beside the thread that appends. It belongs to one thread; several may be open.
- * Closed before its journal. */
+/* Reads single frames beside the thread that appends. It belongs to one thread; several may be
+ * open. Closed before its journal. */
 struct journal_reader;
 struct journal_reader_ops {
     /* The payload, appended. The frame must be durable, and not be trimmed meanwhile: E_NOT_FOUND

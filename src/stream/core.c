@@ -21,7 +21,7 @@ enum status stream_core_init(struct stream_core *core, struct mem *mem, const ui
     buffer_init(&core->message, mem);
     buffer_init(&core->value, mem);
     stream_settings_init(&settings);
-    core->streams[0] = stream_new(core, 0, BYTES_NONE, &settings);
+    core->streams[0] = stream_make(core, 0, BYTES_NONE, &settings);
     if (core->streams[0] == NULL) return E_NOMEM;
     core->streams_n = 1;
     return OK;
@@ -30,14 +30,14 @@ enum status stream_core_init(struct stream_core *core, struct mem *mem, const ui
 void stream_core_reap(struct stream_core *core, struct stream *stream)
 {
     list_remove(&stream->node);
-    stream_free(core, stream);
+    stream_destroy(core, stream);
 }
 
 void stream_core_release(struct stream_core *core)
 {
     struct list *node;
 
-    for (uint32_t i = 0; i < core->streams_n; i++) stream_free(core, core->streams[i]);
+    for (uint32_t i = 0; i < core->streams_n; i++) stream_destroy(core, core->streams[i]);
     while ((node = list_first(&core->gone)) != NULL) {
         stream_core_reap(core, container_of(node, struct stream, node));
     }
@@ -217,7 +217,7 @@ static enum status apply_stream_set(struct stream_core *core, const struct strea
     if (record->stream < core->number_next || core->streams_n > STREAMS_N_MAX) return E_CORRUPT;
     if (!stream_name_is_valid(record->name)) return E_CORRUPT;
     if (stream_core_find(core, record->name) != NULL) return E_CORRUPT;
-    stream = stream_new(core, record->stream, record->name, &record->settings);
+    stream = stream_make(core, record->stream, record->name, &record->settings);
     if (stream == NULL) return E_NOMEM;
     stream_list(core, stream);
     return OK;

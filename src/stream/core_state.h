@@ -74,9 +74,9 @@ struct stream_partition *stream_lock_of_request(struct stream_core *core,
                                                 struct stream_request *request);
 
 /* A stream with its partitions, not listed anywhere; NULL without memory. */
-struct stream *stream_new(struct stream_core *core, uint32_t number, struct bytes name,
-                          const struct stream_settings *settings);
-void stream_free(struct stream_core *core, struct stream *stream);
+struct stream *stream_make(struct stream_core *core, uint32_t number, struct bytes name,
+                           const struct stream_settings *settings);
+void stream_destroy(struct stream_core *core, struct stream *stream);
 /* E_NOMEM: nothing has changed. */
 enum status stream_grow(struct stream_core *core, struct stream *stream, uint32_t partitions_n);
 void stream_list(struct stream_core *core, struct stream *stream);

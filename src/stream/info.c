@@ -2,6 +2,7 @@
  *
  * Writing and reading of what there is to know; the counts.
  */
+#include "stream/core_state.h"
 #include "stream/info.h"
 #include "stream/state.h"
 
@@ -72,8 +73,7 @@ void streams_info(struct streams *s, struct stream_request *request)
 
     buffer_init(&scratch, &request->mem);
     if (request->stream.len > 0) {
-        struct stream *stream = stream_core_find(&s->core, request->stream);
-        request->status = stream == NULL ? E_NOT_FOUND : OK;
+        struct stream *stream = stream_of_request(&s->core, request);
         if (stream != NULL) {
             write_stream(s, &request->answer, stream, false, &scratch);
             request->items_n = 1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Dead letters: which there are, and what an operator does with them. A letter's bytes are a message
- * of stream 0; the table says where each is now (an edit writes it once more).
+ * Dead letters: which there are, and what an operator does with them. A letter's bytes are a
+ * message of stream 0; the table says where each is now (an edit writes it once more).
  */
 #include "stream/core_state.h"
 

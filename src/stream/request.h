@@ -64,7 +64,7 @@ struct stream_append {
 };
 
 enum stream_from {
-    STREAM_FROM_OFFSET, /* READ: at the first one when it is lower; SEEK: E_INVALID beyond the end */
+    STREAM_FROM_OFFSET, /* READ: not before the first one; E_INVALID beyond the end */
     STREAM_FROM_FIRST,
     STREAM_FROM_NEXT, /* what comes from now on */
     STREAM_FROM_TIME, /* the first one of that time or later */

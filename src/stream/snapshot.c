@@ -161,7 +161,7 @@ static enum status read_stream(struct stream_core *core, struct reader *from, bo
         if (number <= core->streams[core->streams_n - 1]->number) return E_CORRUPT;
         if (stream_core_find(core, name) != NULL) return E_CORRUPT;
         uint32_t number_next = core->number_next;
-        stream = stream_new(core, (uint32_t)number, name, &settings);
+        stream = stream_make(core, (uint32_t)number, name, &settings);
         if (stream == NULL) return E_NOMEM;
         stream_list(core, stream);
         core->number_next = number_next;

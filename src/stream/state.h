@@ -122,7 +122,8 @@ struct streams {
     uint64_t lsn_durable;
     bool is_disk_full;
     bool is_disk_low;
-    bool is_damaged; /* recovery: something is, perhaps without harm */
+    int64_t spare_ns; /* the journal has no spare segment: try again then */
+    bool is_damaged;  /* recovery: something is, perhaps without harm */
     bool is_stopping;
     bool is_dead;
 

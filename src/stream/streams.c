@@ -9,6 +9,7 @@
 
 #define RELEASES_N_MAX 64u /* batches without records that one turn releases */
 #define TAKEN_N_MAX 4096u  /* requests of one turn */
+#define SPARE_RETRY_NS (NS_PER_S / 2)
 
 void streams_options_init(struct streams_options *options)
 {
@@ -127,6 +128,7 @@ enum status streams_open(struct env *env, struct io *io, struct journal *journal
     s->journal = journal;
     s->options = *options;
     mem_init(&s->own, SIZE_MAX);
+    s->own.fail_any_at = options->mem->fail_any_at;
     queue_init(&s->posted, options->queue_n_max);
     pthread_mutex_init(&s->stats_mutex, NULL);
     list_init(&s->taken);
@@ -272,7 +274,13 @@ static enum status check_room(struct streams *s, struct stream_request *request)
                  request->kind == STREAM_REQUEST_LETTER_RESUBMIT;
 
     if (!grows) return OK;
-    if (s->is_disk_full || s->is_disk_low || !s->commit.has_spare) return E_NOSPACE;
+    if (s->is_disk_full || s->is_disk_low) return E_NOSPACE;
+    if (!s->commit.has_spare) {
+        /* Only a frame finds out whether there is room for a spare segment again: one now and
+         * then is let through. */
+        if (s->now_ns < s->spare_ns) return E_NOSPACE;
+        s->spare_ns = s->now_ns + SPARE_RETRY_NS;
+    }
     if (request->kind == STREAM_REQUEST_APPEND &&
         s->core.chunks_size > s->options.chunks_size_max) {
         return E_UNAVAILABLE;

@@ -5,7 +5,7 @@
  *
  *   posted ──> step ──> frame durable ──> messages fetched ──> done()
  *                          │
- *                          └─ when much is in memory: chunks ──> segments, snapshot, journal trimmed
+ *                          └─ when much is in memory: chunks ──> segments, snapshot, trim
  *
  * Nothing is answered before the frame it stands on is durable. A frame holds all that came while
  * the one before it was being written (group commit).

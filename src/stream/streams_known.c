@@ -58,8 +58,8 @@ enum status stream_grow(struct stream_core *core, struct stream *stream, uint32_
 
 /* ---- streams ---- */
 
-struct stream *stream_new(struct stream_core *core, uint32_t number, struct bytes name,
-                          const struct stream_settings *settings)
+struct stream *stream_make(struct stream_core *core, uint32_t number, struct bytes name,
+                           const struct stream_settings *settings)
 {
     assert(name.len <= STREAM_NAME_SIZE_MAX);
     struct stream *stream = mem_take_zero(core->mem, sizeof *stream);
@@ -78,7 +78,7 @@ struct stream *stream_new(struct stream_core *core, uint32_t number, struct byte
     return stream;
 }
 
-void stream_free(struct stream_core *core, struct stream *stream)
+void stream_destroy(struct stream_core *core, struct stream *stream)
 {
     struct list *node;
 

@@ -305,6 +305,52 @@ static void trim_body(struct place *p)
 /* Trimming gives space back and takes nothing that is still needed. */
 TEST(trim_keeps_what_is_needed) { each_backend(trim_body); }
 
+static void expect_payload(uint64_t lsn, struct bytes payload)
+{
+    EXPECT_BYTES(payload_of(lsn, size_of(lsn)), payload);
+}
+
+static void reader_body(struct place *p)
+{
+    struct journal *j = open_expecting(p, 0, 0);
+    struct journal_reader *r = NULL;
+    struct mem mem;
+    struct buffer payload;
+    mem_init(&mem, SIZE_MAX);
+    buffer_init(&payload, &mem);
+    EXPECT_STATUS(OK, journal_open_reader(j, &mem, &r));
+    EXPECT_STATUS(E_NOT_FOUND, journal_reader_read(r, 1, &payload));
+    append_upto(j, 60);
+    for (int round = 0; round < 2; round++) { /* forward, then here and there */
+        for (uint64_t n = 1; n <= 60; n++) {
+            uint64_t lsn = round == 0 ? n : n * 37 % 60 + 1;
+            buffer_clear(&payload);
+            EXPECT_STATUS(OK, journal_reader_read(r, lsn, &payload));
+            expect_payload(lsn, buffer_view(&payload));
+        }
+    }
+    /* what came after it was opened, and after segments it knew were trimmed */
+    append_upto(j, 100);
+    EXPECT_STATUS(OK, journal_trim(j, 50));
+    buffer_clear(&payload);
+    EXPECT_STATUS(OK, journal_reader_read(r, 100, &payload));
+    expect_payload(100, buffer_view(&payload));
+    buffer_clear(&payload);
+    EXPECT_STATUS(OK, journal_reader_read(r, 51, &payload));
+    expect_payload(51, buffer_view(&payload));
+    EXPECT_STATUS(E_NOT_FOUND, journal_reader_read(r, 101, &payload));
+    EXPECT_STATUS(E_NOT_FOUND, journal_reader_read(r, 1, &payload));
+    expect_payload(51, buffer_view(&payload)); /* a failure leaves what was there */
+    EXPECT(journal_space(j) > 0);
+    journal_reader_close(r);
+    buffer_release(&payload);
+    mem_release(&mem);
+    journal_close(j);
+}
+
+/* Single frames can be read beside the one who appends, in any order, as long as they are there. */
+TEST(a_reader_finds_every_frame) { each_backend(reader_body); }
+
 static void trim_all_body(struct place *p)
 {
     struct journal *j = open_expecting(p, 0, 0);

@@ -7,13 +7,20 @@
 #include "base/arena.h"
 #include "base/assert.h"
 #include "base/mem.h"
+#include "core/backlog.h"
 #include "core/core.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static struct core *fresh_core(struct mem *mem)
+#define PARTITIONS_N 2
+
+static struct core *fresh_core(struct mem *mem, struct backlog *backlog)
 {
-    struct core_options options = {.partitions_n = 2, .epoch = 1, .mem = mem, .resend_ms = 1000};
+    struct core_options options = {.partitions_n = PARTITIONS_N,
+                                   .epoch = 1,
+                                   .mem = mem,
+                                   .resend_ms = 1000,
+                                   .backlog = backlog};
     struct core *c = NULL;
     enum status status = core_new(&options, &c);
     assert(status == OK);
@@ -46,9 +53,12 @@ static void apply_records(struct core *c, struct bytes bytes)
 {
     struct reader r = reader_make(bytes);
     struct record record;
+    const uint8_t *at = r.at;
     while (reader_left(&r) > 0 && record_decode(&r, &record) == OK) {
         uint64_t before = core_digest(c);
-        enum status status = core_apply(c, (struct place){.lsn = 1}, &record);
+        struct place place = {1, (uint32_t)(at - bytes.ptr), (uint32_t)(r.at - at)};
+        enum status status = core_apply(c, place, &record);
+        at = r.at;
         assert(status == OK || status == E_CORRUPT);
         if (status == E_CORRUPT) assert(core_digest(c) == before);
         core_check(c);
@@ -83,8 +93,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct mem mem;
     if (size == 0) return 0;
     mem_init(&mem, SIZE_MAX);
-    struct core *c = fresh_core(&mem);
-    struct core *other = fresh_core(&mem);
+    struct backlog_options options = {
+        .mem = &mem, .partitions_n = PARTITIONS_N, .waiting_max = 1000, .size_max = 1 << 20};
+    struct backlog *backlog = NULL;
+    enum status made = backlog_new(&options, &backlog);
+    assert(made == OK);
+    struct core *c = fresh_core(&mem, backlog);
+    struct core *other = fresh_core(&mem, NULL);
     struct bytes bytes = bytes_make(data + 1, size - 1);
     bool is_usable = true;
     if (data[0] % 3 == 0)
@@ -94,6 +109,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     else
         is_usable = core_partition_load(c, bytes) == OK;
     if (is_usable) {
+        backlog_sort(backlog);
         struct core *both[] = {c, other};
         core_check(c);
         enum status status = core_each(c, reload_one, both);
@@ -103,6 +119,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     core_free(other);
     core_free(c);
+    backlog_free(backlog);
     mem_release(&mem);
     return 0;
 }

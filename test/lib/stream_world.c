@@ -178,11 +178,20 @@ bool stream_call_post(struct stream_world *w, struct stream_call *call)
 
 enum status stream_call_run(struct stream_world *w, struct stream_call *call)
 {
-    if (!stream_call_post(w, call)) return E_UNAVAILABLE;
-    for (int idle_n = 0; !call->is_done && idle_n < 3 && !w->is_fatal;) {
+    if (w->s == NULL || !stream_call_post(w, call)) return E_UNAVAILABLE;
+    for (int idle_n = 0; !call->is_done && idle_n < 100 && !w->is_fatal;) {
         idle_n = stream_world_step(w) || has_jobs(w) ? 0 : idle_n + 1;
+        /* What could not be written is tried again after some time. */
+        if (idle_n > 3) w->wall_ns += 50 * NS_PER_MS;
     }
-    return call->is_done ? call->request.status : E_TIMEOUT;
+    if (!call->is_done) {
+        /* It is on somebody's stack: the process must not keep it. */
+        forget_jobs(w);
+        streams_close(w->s);
+        w->s = NULL;
+    }
+    assert(call->is_done);
+    return call->request.status;
 }
 
 enum status stream_world_set(struct stream_world *w, const char *stream, uint32_t partitions_n)

@@ -48,7 +48,8 @@ void stream_call_init(struct stream_call *call, enum stream_request_kind kind, c
 void stream_call_release(struct stream_call *call);
 /* False: refused. */
 bool stream_call_post(struct stream_world *w, struct stream_call *call);
-/* Posts and runs until it is answered. */
+/* Posts and runs until it is answered. When that cannot be, because the store failed, the process
+ * is lost (s is NULL then, and crash() comes next) and the answer E_CLOSED. */
 enum status stream_call_run(struct stream_world *w, struct stream_call *call);
 
 /* ---- in one line ---- */

@@ -35,7 +35,7 @@
     X(keep_credit, "an answered piece of work still counts for its stream")                        \
     X(ignore_token, "an answer is for the newest dispatch of its task, whatever its token says")   \
     X(trim_waiting, "the journal is trimmed past a start that waits in it")                        \
-    X(carry_forgets, "a start that is carried forward is not written again")                       \
+    X(carry_forgets, "a start that is carried forward is not remembered")                          \
     X(forget_waiting, "recovery does not bring back what waits")                                   \
     X(ok_before_durable, "a gRPC call is answered when the engine has taken it")
 

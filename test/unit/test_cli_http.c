@@ -255,7 +255,8 @@ TEST(nobody_there_is_unavailable)
 TEST(events_come_one_by_one)
 {
     static const char *const answers[] = {
-        "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n: hello\n\nid: 7\nevent: history\n"
+        "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n: hello\n\n"
+        "id: 7\nevent: history\n"
         "data: {\"a\":\ndata: 1}\n\ndata:x\r\n\r\nevent: end\n\nid: 9\ndata: torn",
         "close", NULL};
     struct http_call call = {.method = "GET", .path = "/", .timeout_ms = 5000};

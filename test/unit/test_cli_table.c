@@ -50,7 +50,7 @@ TEST(without_a_terminal_nothing_is_cut)
     expect("ID           N  TEXT\n"
            "order-7      5  a text that is rather long, longer than any terminal would like it to "
            "be\n"
-           "x        12345  \n");
+           "x        12345\n");
 }
 
 /* The id is what people copy: other columns give way first. */

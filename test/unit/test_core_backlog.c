@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Starts that wait: what is put off, in which order it comes in, and that nothing of it is lost or
- * done twice, whatever crashes. The kit compares live, recovered and reloaded state after each step.
+ * done twice, whatever crashes. The kit compares live, recovered and reloaded state after each
+ * step.
  */
 #include "test/lib/partition.h"
 #include "test/lib/test.h"
@@ -210,7 +211,8 @@ TEST(a_rate_by_name_holds)
     kit_free(k);
 }
 
-/* Children, starts for later and restarts are part of what was admitted already: they never wait. */
+/* Children, starts for later and restarts are part of what was admitted already: they never
+ * wait. */
 TEST(what_was_admitted_can_finish)
 {
     struct kit *k = small_kit((struct backlog_options){
@@ -228,7 +230,7 @@ TEST(what_was_admitted_can_finish)
     kit_free(k);
 }
 
-/* What is suspended or ended makes room; what is resumed counts again. */
+/* What is suspended, ended or waits for something makes room; what is resumed counts again. */
 TEST(only_what_is_at_work_counts)
 {
     struct kit *k = small_kit(SMALL);
@@ -245,6 +247,10 @@ TEST(only_what_is_at_work_counts)
     /* begins again under another name */
     EXPECT_STATUS(OK, kit_start(k, "hub/a-0", "b", NULL));
     EXPECT(backlog_active_n(backlog_of(k)) == 3);
+    KIT_TURN(k, "a", act_timer(1, kit_now_ms(k) + 1000000)); /* one sleeps */
+    EXPECT(backlog_active_n(backlog_of(k)) == 2);
+    KIT_TURN(k, "a", act_task(1, "t", NULL)); /* one has a step to be done */
+    EXPECT(backlog_active_n(backlog_of(k)) == 2);
     kit_free(k);
 }
 

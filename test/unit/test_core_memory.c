@@ -68,6 +68,27 @@ static void tree(struct kit *k)
     kit_restart(k, "hub/p");
 }
 
+/* A raw map entry each: norn.replyTo, and another. */
+static void told(struct kit *k)
+{
+    static const char tags[] = "\x0a\x0a\x03"
+                               "abc\x12\x03"
+                               "def\x19\x0a\x0cnorn.replyTo\x12\x09http://ab";
+    static char output[60001];
+    memset(output, '\x01', sizeof output - 1); /* grows sixfold */
+    struct input_start start = {
+        .key = BYTES_LITERAL("hub/a"), .name = BYTES_LITERAL("o"), .tags = BYTES_LITERAL(tags)};
+    kit_start_with(k, start);
+    KIT_TURN(k, "o", act_complete(1, output));
+    KIT_TURN(k, "norn.reply", act_complete(1, NULL));
+    KIT_TURN(k, "norn.reply", act_complete(1, NULL));
+    kit_restart(k, "hub/a");
+    kit_terminate(k, "hub/a", output, false);
+}
+
+/* Replies, as large as they may be. */
+TEST(memory_fails_while_somebody_is_told) { EXPECT(fail_every_allocation(told, 3, 1) > 0); }
+
 /* Children in other partitions, their failure, rewind, recursive terminate, restart. */
 TEST(memory_fails_in_a_tree) { EXPECT(fail_every_allocation(tree, 3, 1) > 0); }
 

@@ -353,3 +353,158 @@ TEST(a_stop_leaves_what_waits)
     expect_all_completed(&w, "a", 20);
     world_release(&w);
 }
+
+static void list_page(struct ask *a, struct world *w, const char *after_id, int64_t after_ms)
+{
+    ask_init(a, w, REQUEST_QUERY, "list");
+    a->request.query.hub = BYTES_LITERAL("h");
+    a->request.query.limit = 3;
+    a->request.query.has_after = after_id[0] != '\0';
+    a->request.query.after_id = bytes_of_text(after_id);
+    a->request.query.after_ms = after_ms;
+    ask_run(a);
+    EXPECT_STATUS(OK, a->request.status);
+}
+
+/* Last row of a page: where the next begins. */
+static struct {
+    char id[16];
+    int64_t ms;
+} last_row;
+
+static void remember_last(struct request *r)
+{
+    if (r->rows_n > 0) {
+        const struct instance_view *view = &r->rows[r->rows_n - 1];
+        struct bytes id = key_id(view->key);
+        (void)snprintf(last_row.id, sizeof last_row.id, "%.*s", (int)id.len, (const char *)id.ptr);
+        last_row.ms = view->created_ns / NS_PER_MS;
+    }
+    ask_done(r);
+}
+
+/* What waits stands in lists, in its place, once, whatever is admitted between two pages. */
+TEST(lists_show_what_waits)
+{
+    struct world w;
+    struct ask page;
+    char all[200] = "";
+    small_world(&w);
+    world_open(&w);
+    w.holds_work = true;
+    for (int i = 0; i < 12; i++) {
+        char id[8];
+        (void)snprintf(id, sizeof id, "i%02d", i);
+        EXPECT_STATUS(OK, world_start(&w, id, i % 2 == 0 ? "seq1" : "seq2"));
+        if (i % 3 == 0) world_advance_ms(&w, 1); /* some share their millisecond */
+    }
+    EXPECT_EQ(4, world_stats(&w).backlog);
+    last_row.id[0] = '\0';
+    for (int n = 0; n < 10; n++) {
+        ask_init(&page, &w, REQUEST_QUERY, "list");
+        page.request.done = remember_last;
+        page.request.query.hub = BYTES_LITERAL("h");
+        page.request.query.limit = 3;
+        char after[16];
+        memcpy(after, last_row.id, sizeof after);
+        page.request.query.has_after = after[0] != '\0';
+        page.request.query.after_id = bytes_of_text(after);
+        page.request.query.after_ms = last_row.ms;
+        ask_run(&page);
+        EXPECT_STATUS(OK, page.request.status);
+        strncat(all, page.rows, sizeof all - strlen(all) - 1);
+        if (!page.request.has_more) break;
+        if (n == 1) { /* two are admitted meanwhile */
+            EXPECT_STATUS(OK, ask_client(&w, REQUEST_SUSPEND, "i10"));
+            EXPECT_STATUS(OK, ask_client(&w, REQUEST_SUSPEND, "i11"));
+        }
+    }
+    EXPECT_TEXT("i00 i01 i02 i03 i04 i05 i06 i07 i08 i09 i10 i11 ", all);
+    /* filters see them as what they are */
+    ask_init(&page, &w, REQUEST_QUERY, "list");
+    page.request.query.hub = BYTES_LITERAL("h");
+    page.request.query.limit = 100;
+    page.request.query.status_mask = 1u << STATUS_COMPLETED;
+    ask_run(&page);
+    EXPECT_TEXT("", page.rows);
+    ask_init(&page, &w, REQUEST_QUERY, "list");
+    page.request.query.hub = BYTES_LITERAL("other");
+    page.request.query.limit = 100;
+    ask_run(&page);
+    EXPECT_TEXT("", page.rows);
+    list_page(&page, &w, "", 0);
+    EXPECT_TEXT("i00 i01 i02 ", page.rows);
+    w.holds_work = false;
+    world_answer(&w);
+    world_release(&w);
+}
+
+/* I5: positions of a source are durable with what they start, and can be asked for. */
+TEST(positions_of_a_source)
+{
+    struct world w;
+    struct ask ask;
+    uint64_t positions[4] = {9, 9, 9, 9};
+    small_world(&w);
+    world_open(&w);
+    uint32_t p = partition_of(BYTES_LITERAL("h/a"), 4);
+    ask_init(&ask, &w, REQUEST_START, "a");
+    ask.request.start.name = BYTES_LITERAL("seq1");
+    ask.request.start.at = (struct input_position){BYTES_LITERAL("s"), 5, 0};
+    ask_run(&ask);
+    EXPECT_STATUS(OK, ask.request.status);
+    ask_init(&ask, &w, REQUEST_POSITION, "");
+    ask.request.position.at = (struct input_position){BYTES_LITERAL("s"), 6, 5};
+    ask.request.position.partition = p;
+    ask_run(&ask);
+    EXPECT_STATUS(OK, ask.request.status);
+    ask_init(&ask, &w, REQUEST_POSITION, "");
+    ask.request.position.at = (struct input_position){BYTES_LITERAL("s"), 9, 8};
+    ask.request.position.partition = p;
+    ask_run(&ask);
+    EXPECT_STATUS(E_STALE, ask.request.status);
+    world_advance_ms(&w, 2000); /* archived */
+    world_crash(&w);
+    world_open(&w);
+    ask_init(&ask, &w, REQUEST_SOURCE, "");
+    ask.request.source.name = BYTES_LITERAL("s");
+    ask.request.source.positions = positions;
+    ask_run(&ask);
+    for (uint32_t i = 0; i < 4; i++) EXPECT_EQ(i == p ? 6 : 0, positions[i]);
+    world_release(&w);
+}
+
+static char first_name[16];
+static void keep_first_name(struct request *r)
+{
+    struct bytes name = r->backlog.n == 0 ? BYTES_NONE : r->backlog.names[0].name;
+    (void)snprintf(first_name, sizeof first_name, "%.*s", (int)name.len, (const char *)name.ptr);
+    ask_done(r);
+}
+
+/* An operator sees whose starts wait. */
+TEST(the_backlog_by_name)
+{
+    struct world w;
+    struct ask ask;
+    struct backlog_name_view names[3];
+    small_world(&w);
+    world_open(&w);
+    w.holds_work = true;
+    start_n(&w, "a", "seq1", 5);
+    start_n(&w, "b", "seq2", 9);
+    ask_init(&ask, &w, REQUEST_BACKLOG, "");
+    ask.request.done = keep_first_name;
+    ask.request.backlog.names = names;
+    ask.request.backlog.n_max = 3;
+    ask_run(&ask);
+    EXPECT_STATUS(OK, ask.request.status);
+    EXPECT_EQ(2, ask.request.backlog.n);
+    EXPECT_TEXT("seq2", first_name);
+    EXPECT_EQ(5, names[0].waiting_n);
+    EXPECT_EQ(4, names[0].active_n);
+    EXPECT_EQ(1, names[1].waiting_n);
+    w.holds_work = false;
+    world_answer(&w);
+    world_release(&w);
+}

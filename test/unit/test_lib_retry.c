@@ -231,6 +231,7 @@ static norn_status saga(norn_context *ctx, struct norn_bytes input, struct norn_
         return status;
     (void)norn_compensate(ctx, "undo", norn_text("undo-flight"), NULL);
     if ((status = norn_call(ctx, "step", norn_text("hotel"), NULL, NULL)) != NORN_OK) return status;
+    if (input.len == 5) return norn_fail(ctx, "NoMoney", "early", false);
     (void)norn_compensate(ctx, "undo", norn_text("undo-never"), &options);
     (void)norn_compensate(ctx, "undo", norn_text("undo-once"), &options);
     if ((status = norn_call(ctx, "step", norn_text("car"), NULL, NULL)) != NORN_OK) return status;
@@ -250,10 +251,20 @@ static void undoes(bool is_cold)
                 "undo-flight",
                 seen);
     EXPECT(world_has_line(&w, "compensation 'undo' failed: Stuck: cannot undo"));
+    struct norn_info *info = world_wait(&w, "a");
+    EXPECT_EQ(0, info->custom_status.len); /* not all of it was undone */
+    norn_info_free(info);
+    world_begin(&w, "main", "c", "early");
+    info = world_wait(&w, "c");
+    EXPECT_EQ(NORN_FAILED, info->state);
+    EXPECT_BYTES(BYTES_LITERAL("\"compensated\""),
+                 bytes_make(info->custom_status.ptr, info->custom_status.len));
+    norn_info_free(info);
     reset();
     world_begin(&w, "main", "b", "");
-    struct norn_info *info = world_wait(&w, "b");
+    info = world_wait(&w, "b");
     EXPECT_EQ(NORN_COMPLETED, info->state);
+    EXPECT_EQ(0, info->custom_status.len);
     EXPECT_TEXT("flight hotel car", seen);
     norn_info_free(info);
     world_close(&w);

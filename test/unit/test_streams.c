@@ -4,6 +4,7 @@
  * lost once more, and what comes back must be what was there.
  */
 #include "base/clock.h"
+#include "base/log.h"
 #include "stream/token.h"
 #include "test/lib/stream_world.h"
 #include "test/lib/test.h"
@@ -767,4 +768,119 @@ TEST(limits_are_answers)
         EXPECT_STATUS(i < 15 ? OK : E_LIMIT, stream_world_set(&w, key, 1024));
     }
     close_world();
+}
+
+/* ---- without memory, with a broken disk ---- */
+
+/* A day in the life, with whatever answers; then everything is well again, and all that was
+ * acknowledged must be there. */
+static uint32_t a_day(void)
+{
+    char value[64];
+    uint32_t known_n = 0;
+    struct stream_call call;
+
+    for (int i = 0; i < 3 && stream_world_set(&w, "s", 1) != OK; i++) continue;
+    for (int i = 0; i < 60; i++) {
+        (void)snprintf(value, sizeof value, "{\"n\":%u,\"pad\":\"..............................\"}",
+                       known_n);
+        enum status status = stream_world_append(&w, "s", "key", value, -1, NULL);
+        if (status == OK) known_n++;
+        if (status == E_NOSPACE) w.wall_ns += NS_PER_S;
+        if (w.is_fatal || w.s == NULL) return known_n;
+    }
+    stream_call_init(&call, STREAM_REQUEST_RECEIVE, "s");
+    call.request.receive.limit = 5;
+    enum status status = stream_call_run(&w, &call);
+    struct reader at = reader_make(buffer_view(&call.request.answer));
+    struct stream_delivery delivery;
+    while (status == OK && stream_answer_next_delivery(&at, &delivery)) {
+        struct got got = {.token = delivery.token};
+        (void)answer(delivery.message.offset % 2 == 0 ? STREAM_REQUEST_COMPLETE
+                                                      : STREAM_REQUEST_DEAD_LETTER,
+                     &got);
+        if (w.is_fatal) break;
+    }
+    stream_call_release(&call);
+    return known_n;
+}
+
+/* Messages are numbered in the order they were acknowledged; one more may be there unheard. */
+static void expect_known(uint32_t known_n)
+{
+    static char text[100000];
+    unsigned next = 0;
+
+    if (known_n == 0) return;
+    EXPECT_STATUS(OK, stream_world_read(&w, "s", 0, 0, text, sizeof text));
+    for (const char *at = text; (at = strstr(at, "{\"n\":")) != NULL; at += 5) {
+        unsigned number;
+        EXPECT(sscanf(at, "{\"n\":%u", &number) == 1);
+        EXPECT(number == next || number + 1 == next); /* sent again after an unheard one */
+        if (number == next) next++;
+    }
+    EXPECT(next == known_n || next == known_n + 1);
+}
+
+/* Every allocation of the day fails once: an answer, and nothing that was acknowledged is lost. */
+TEST(memory_that_fails_loses_nothing)
+{
+    static _Atomic uint64_t fail_at;
+
+    log_set_level((enum log_level)(LOG_ERROR + 1));
+    for (uint64_t n = 1; n < 6000; n += 1 + n / 40) {
+        test_note("allocation %llu", (unsigned long long)n);
+        stream_world_init(&w, 31);
+        w.mem.fail_any_at = &fail_at;
+        fail_at = 0;
+        EXPECT_STATUS(OK, stream_world_open(&w));
+        fail_at = n;
+        uint32_t known_n = a_day();
+        bool is_over = fail_at > 0;
+        fail_at = 0;
+        EXPECT(known_n >= 50 || w.is_fatal);
+        if (w.is_fatal)
+            stream_world_crash(&w, true);
+        else
+            stream_world_run(&w);
+        if (w.s == NULL) EXPECT_STATUS(OK, stream_world_open(&w));
+        expect_known(known_n);
+        crash(true);
+        expect_known(known_n);
+        stream_world_release(&w);
+        if (is_over) return;
+    }
+}
+
+/* The nth call of the disk fails, for every n. */
+static void try_fault(enum store_fault fault, enum store_fault_on on)
+{
+    for (uint64_t n = 1; n < 3000; n += 1 + n / 25) {
+        test_note("fault %d on %d, call %llu", (int)fault, (int)on, (unsigned long long)n);
+        stream_world_init(&w, 32);
+        EXPECT_STATUS(OK, stream_world_open(&w));
+        uint64_t before = store_fault_calls(w.disk, on);
+        struct store_fault_plan plan = {.fault = fault, .on = on, .at = n, .seed = n};
+        store_fault_plan(w.disk, &plan);
+        uint32_t known_n = a_day();
+        bool is_over = store_fault_calls(w.disk, on) - before < n;
+        store_fault_plan(w.disk, &(struct store_fault_plan){0});
+        stream_world_crash(&w, n % 2 == 0);
+        enum status status = stream_world_open(&w);
+        EXPECT_STATUS(OK, status);
+        expect_known(known_n);
+        stream_world_release(&w);
+        if (is_over) return;
+    }
+}
+
+TEST(a_disk_that_fails_loses_nothing)
+{
+    log_set_level((enum log_level)(LOG_ERROR + 1));
+    try_fault(FAULT_FAIL, FAULT_ON_ANY);
+    try_fault(FAULT_NOSPACE, FAULT_ON_WRITE);
+    try_fault(FAULT_TEAR, FAULT_ON_WRITE);
+    try_fault(FAULT_CRASH, FAULT_ON_ANY);
+    try_fault(FAULT_CRASH_AFTER, FAULT_ON_ANY);
+    try_fault(FAULT_FAIL, FAULT_ON_DATASYNC);
 }

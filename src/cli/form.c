@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See body.h.
+ * See form.h.
  */
-#include "cli/body.h"
+#include "cli/form.h"
 
 #include "base/mem.h"
 
 #include <string.h>
 
-void body_begin(struct body *b)
+void form_begin(struct form *b)
 {
     buffer_init(&b->text, mem_process());
     json_init(&b->json, &b->text);
@@ -16,7 +16,7 @@ void body_begin(struct body *b)
     b->is_empty = true;
 }
 
-void body_text(struct body *b, const char *key, const char *value)
+void form_text(struct form *b, const char *key, const char *value)
 {
     if (value == NULL) return;
     json_key(&b->json, key);
@@ -24,7 +24,7 @@ void body_text(struct body *b, const char *key, const char *value)
     b->is_empty = false;
 }
 
-void body_raw(struct body *b, const char *key, struct bytes value)
+void form_raw(struct form *b, const char *key, struct bytes value)
 {
     if (value.len == 0) return;
     json_key(&b->json, key);
@@ -32,14 +32,14 @@ void body_raw(struct body *b, const char *key, struct bytes value)
     b->is_empty = false;
 }
 
-void body_number(struct body *b, const char *key, uint64_t value)
+void form_number(struct form *b, const char *key, uint64_t value)
 {
     json_key(&b->json, key);
     json_uint64(&b->json, value);
     b->is_empty = false;
 }
 
-void body_flag(struct body *b, const char *key, bool value)
+void form_flag(struct form *b, const char *key, bool value)
 {
     if (!value) return;
     json_key(&b->json, key);
@@ -47,18 +47,18 @@ void body_flag(struct body *b, const char *key, bool value)
     b->is_empty = false;
 }
 
-void body_number_or_text(struct body *b, const char *key, const char *value)
+void form_number_or_text(struct form *b, const char *key, const char *value)
 {
     struct value v = value_parse(bytes_of_text(value), NULL);
     int64_t number = 0;
 
     if (value_int64(v, &number))
-        body_raw(b, key, v.raw);
+        form_raw(b, key, v.raw);
     else
-        body_text(b, key, value);
+        form_text(b, key, value);
 }
 
-struct bytes body_end(struct body *b, struct cli *cli, bool may_be_empty)
+struct bytes form_end(struct form *b, struct cli *cli, bool may_be_empty)
 {
     json_object_end(&b->json);
     struct bytes kept = BYTES_NONE;
