@@ -315,11 +315,9 @@ int64_t instance_wake_ms(const struct instance *i);
 void instance_touched(struct instance *i);
 /* Into or out of the list of idle ones, as its state wants; and counted as what it is. */
 void instance_sort(struct instance *i);
-/* Counts for the limits of the backlog. Replies do not: a receiver that does not hear must not keep
- * others from being started. */
-bool instance_is_active(const struct instance *i);
 enum gauge instance_gauge(const struct instance *i);
-/* Counts for the limits of the backlog: by what it was last counted as. */
+/* Counts for the limits of the backlog: by what it was last counted as. Replies do not: a receiver
+ * that does not hear must not keep others from being started. */
 bool instance_is_active(const struct instance *i);
 void instance_view(const struct instance *i, struct arena *arena, struct instance_view *out);
 void instance_check(const struct instance *i);
