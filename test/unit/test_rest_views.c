@@ -352,7 +352,8 @@ TEST(an_engine_that_is_full_does_not_lose_work)
     rested_close(&world);
 }
 
-/* Whichever allocation fails on the way: the step is there for the next poll, or this one has it. */
+/* Whichever allocation fails on the way: the step is there for the next poll, or this one has
+ * it. */
 TEST(memory_that_is_short_loses_no_work)
 {
     struct line *line = open_world(1);
