@@ -501,7 +501,9 @@ void backlog_add(struct backlog *b, uint64_t hash, const struct queued *waiting,
 {
     assert(waiting->order > 0);
     assert(waiting->lsn > 0);
-    uint32_t number = find_number(b, hash, waiting->order);
+    /* One that comes for the first time has the largest order, and need not be looked for. */
+    bool is_known = waiting->order <= b->order_last;
+    uint32_t number = is_known ? find_number(b, hash, waiting->order) : NONE;
     bool is_new = number == NONE;
     if (is_new) {
         slots_grow(b);
