@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The front door: each target is a line or two that calls meson or a script in tools/. Build directories
-# are build/{release,test,clang,fuzz,coverage}; delete them freely.
+# are build/{release,test,clang,fuzz,tsan,coverage}; delete them freely.
 
 # Command-line knobs and their defaults.
 PREFIX ?= /usr/local
@@ -13,7 +13,7 @@ TARGET ?= fuzz_*
 release = build/release
 
 .DEFAULT_GOAL := all
-.PHONY: all run test interop sim torture fuzz bench tidy format lint-clang coverage install clean help \
+.PHONY: all run test interop sim torture fuzz tsan valgrind bench tidy format lint-clang coverage install clean help \
     packages-build packages-test release
 
 all: release ## build build/norn, optimised and hardened (the default)
@@ -36,6 +36,23 @@ sim: release ## run the simulator: make sim SEED=17 SECONDS=60
 torture: release ## kill -9 and power-loss cycles against a real process: make torture CYCLES=1000
 	@ninja -C $(release)
 	TORTURE_CYCLES=$(CYCLES) meson test -C $(release) --no-rebuild --suite torture --timeout-multiplier 0 --verbose
+
+# The tests of the C library in which threads meet: not those of its kit, which has one thread only.
+threaded = test_lib_hello test_lib_jobs test_lib_memory test_lib_orchestrator test_lib_policies test_lib_replay \
+    test_lib_retry test_lib_worker
+# Without the one that fails every allocation in turn: it would take an hour.
+checked = $(filter-out test_lib_memory,$(threaded)) test_lib_coroutine
+
+tsan: packages-build packages-test ## the C library and its threads under ThreadSanitizer
+	@tools/setup_build tsan
+	@ninja -C build/tsan $(addprefix test/unit/,$(threaded))
+	meson test -C build/tsan --no-rebuild --timeout-multiplier 5 --print-errorlogs $(threaded)
+
+valgrind: release packages-test ## the C library under valgrind's memcheck
+	@ninja -C $(release) $(addprefix test/unit/,$(checked))
+	SLOW_MACHINE=1 meson test -C $(release) --no-rebuild --timeout-multiplier 20 --print-errorlogs --num-processes 1 \
+	    --wrapper 'valgrind --quiet --error-exitcode=9 --leak-check=full --show-leak-kinds=definite' \
+	    $(checked)
 
 fuzz: packages-build packages-test ## fuzz every target for a while: make fuzz SECONDS=60 TARGET=fuzz_frame
 	@tools/setup_build fuzz

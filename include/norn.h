@@ -29,6 +29,8 @@
  *      are dropped without a word, so it must not hold malloc() memory, locks or files across a call
  *      of norn.
  *      Its stack is small (64 KiB unless said otherwise).
+ *      It must not wait for anything but Norn: all others of its worker wait with it. A turn that does
+ *      is reported in the worker's log.
  *      An activity can run more than once. Use norn_here()->idempotency_key.
  *
  * Rules of this header

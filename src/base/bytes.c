@@ -174,17 +174,35 @@ size_t varint_size(uint64_t value)
     return (bits + 6) / 7;
 }
 
-/* Written in place, into exactly the room it takes. */
+/* The lowest 56 bits, seven in each byte. */
+static uint64_t spread(uint64_t value)
+{
+    value = (value & UINT64_C(0x0fffffff)) | (value & UINT64_C(0x00fffffff0000000)) << 4;
+    value = (value & UINT64_C(0x00003fff00003fff)) | (value & UINT64_C(0x0fffc0000fffc000)) << 2;
+    return (value & UINT64_C(0x007f007f007f007f)) | (value & UINT64_C(0x3f803f803f803f80)) << 1;
+}
+
+/* Written in place, into exactly the room it takes; as a word where a word has room. */
 void buffer_long_varint(struct buffer *b, uint64_t value)
 {
-    if (!buffer_reserve(b, varint_size(value))) return;
+    const uint64_t go_on = UINT64_C(0x8080808080808080); /* in every byte but the last */
+    size_t size = varint_size(value);
+
+    if (!buffer_reserve(b, size)) return;
     uint8_t *at = b->ptr + b->len;
-    while (value >= 0x80) {
-        *at++ = (uint8_t)(value | 0x80);
-        value >>= 7;
+    size_t room = b->size - b->len;
+    b->len += size;
+    if (size > 8) {
+        store_u64(at, spread(value) | go_on);
+        value >>= 56;
+        at[8] = (uint8_t)(size == 9 ? value : value | 0x80);
+        if (size == 10) at[9] = (uint8_t)(value >> 7);
+    } else if (room >= 8) {
+        store_u64(at, spread(value) | (go_on & ((UINT64_C(1) << (8 * (size - 1))) - 1)));
+    } else {
+        for (; value >= 0x80; value >>= 7) *at++ = (uint8_t)(value | 0x80);
+        *at = (uint8_t)value;
     }
-    *at++ = (uint8_t)value;
-    b->len = (size_t)(at - b->ptr);
 }
 
 void buffer_bytes(struct buffer *b, struct bytes value)

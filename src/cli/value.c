@@ -24,7 +24,7 @@ struct value value_parse(struct bytes text, size_t *at)
     struct value v = take(&r);
 
     if (v.type != JSON_NONE && json_peek(&r) == JSON_NONE && r.at == r.end) return v;
-    if (at != NULL) *at = (size_t)(r.at - text.ptr);
+    if (at != NULL) *at = text.len - (size_t)(r.end - r.at);
     return VALUE_NONE;
 }
 

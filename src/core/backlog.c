@@ -719,6 +719,24 @@ enum status backlog_list(const struct backlog *b, uint64_t after_order, struct b
     return OK;
 }
 
+static void name_view(const struct backlog *b, const struct backlog_name *name,
+                      struct backlog_name_view *out)
+{
+    *out = (struct backlog_name_view){
+        .name = name->name,
+        .active_n = name->active_n,
+        .waiting_n = name->waiting_n,
+        .oldest_order = name->first == NONE ? 0 : at(b, name->first)->order,
+    };
+}
+
+bool backlog_name(const struct backlog *b, struct bytes name, struct backlog_name_view *out)
+{
+    const struct backlog_name *known = name_find(b, name);
+    if (known != NULL) name_view(b, known, out);
+    return known != NULL;
+}
+
 static bool comes_before(const struct backlog_name *x, const struct backlog_name_view *y)
 {
     if (x->waiting_n != y->waiting_n) return x->waiting_n > y->waiting_n;
@@ -736,12 +754,7 @@ size_t backlog_names(const struct backlog *b, struct backlog_name_view *out, siz
         if (where == n_max) continue;
         size_t moved = (n < n_max ? n : n_max - 1) - where;
         memmove(&out[where + 1], &out[where], moved * sizeof *out);
-        out[where] = (struct backlog_name_view){
-            .name = name->name,
-            .active_n = name->active_n,
-            .waiting_n = name->waiting_n,
-            .oldest_order = name->first == NONE ? 0 : at(b, name->first)->order,
-        };
+        name_view(b, name, &out[where]);
         if (n < n_max) n++;
     }
     return n;

@@ -376,6 +376,7 @@ void apply(struct core *c, const struct record *record)
     }
     struct instance *i = instance_find(c, record->key);
     enum orchestration_status before = i == NULL ? STATUS_CONTINUED_AS_NEW : instance_status(i);
+    bool had_ended = i != NULL && instance_is_terminal(i);
     if (record->kind == RECORD_CREATED || record->kind == RECORD_ADMITTED) {
         if (record->kind == RECORD_ADMITTED) admitted_apply(c, record);
         apply_created(c, i, record);
@@ -389,7 +390,8 @@ void apply(struct core *c, const struct record *record)
     }
     assert(status_is_end(i->status) == instance_is_terminal(i));
     i->seq = record->seq;
-    i->updated_ns = record->now_ns;
+    /* A late answer is kept beside an ended instance, which is what it was (A5). */
+    if (!had_ended || !instance_is_terminal(i)) i->updated_ns = record->now_ns;
     turn_schedule(i);
     instance_touched(i);
     tell_status(c, i, before);

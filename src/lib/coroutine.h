@@ -35,8 +35,8 @@ struct coroutine_stack;
 enum status coroutine_stack_open(struct mem *mem, size_t size, struct coroutine_stack **out);
 /* All its coroutines are released. */
 void coroutine_stack_close(struct coroutine_stack *stack);
-/* How deep the stack was used at most since it was opened. */
-size_t coroutine_stack_used_max(const struct coroutine_stack *stack);
+/* How deep the stack was used at most since it was opened; up to 1,000 resumes ago. */
+size_t coroutine_stack_used_max(struct coroutine_stack *stack);
 
 typedef void coroutine_fn(void *user);
 

@@ -5,6 +5,9 @@
  */
 #include "lib/kit.h"
 
+#include "base/clock.h"
+#include "lib/blocked.h"
+
 static bool copy(struct arena *arena, struct bytes value, struct bytes *out)
 {
     *out = arena_copy(arena, value);
@@ -151,7 +154,13 @@ static enum status run_turn(struct norn_test *t, struct kit_work *w)
     if (t->crash_at == KIT_CRASH_ALWAYS || t->crash_at == t->turns_n) drop_hot(t);
     enum status status = find_or_make(t, w, &o);
     if (status == E_NOT_FOUND) return refuse(t, w, "orchestrator");
-    if (status == OK) status = orchestration_turn(o, &w->work, &events_n, &has_ended);
+    if (status == OK) {
+        struct blocked_probe probe;
+        blocked_begin(&probe);
+        int64_t began_ns = clock_mono_ns();
+        status = orchestration_turn(o, &w->work, &events_n, &has_ended);
+        blocked_end(&probe, o, began_ns);
+    }
     if (status == OK) status = kit_calls_add(t, &w->work.answer);
     if (status != OK) {
         if (o != NULL) orchestration_free(o);

@@ -6,6 +6,7 @@
 #include "lib/turns.h"
 
 #include "base/clock.h"
+#include "lib/blocked.h"
 #include "lib/memory.h"
 
 #include <stdatomic.h>
@@ -39,7 +40,7 @@ static struct orchestration *find_or_make(struct turns *t, struct link_work *wor
     return o;
 }
 
-static void run_turn(struct turns *t, struct link_work *work)
+static void run_turn(struct turns *t, struct link_work *work, struct blocked_probe *probe)
 {
     uint64_t events_n = 0;
     bool has_ended = false;
@@ -51,10 +52,12 @@ static void run_turn(struct turns *t, struct link_work *work)
     }
     struct orchestration *o = find_or_make(t, work);
     if (o == NULL) return;
-    atomic_store_explicit(&t->began_ns, clock_mono_ns(), memory_order_relaxed);
+    int64_t began_ns = clock_mono_ns();
+    atomic_store_explicit(&t->began_ns, began_ns, memory_order_relaxed);
     atomic_store_explicit(&t->code_now, o->code, memory_order_release);
     enum status status = orchestration_turn(o, work, &events_n, &has_ended);
     atomic_store_explicit(&t->code_now, NULL, memory_order_release);
+    blocked_end(probe, o, began_ns);
     atomic_fetch_add_explicit(&t->turns_n, 1, memory_order_relaxed);
     uint64_t base_next = link_next_base(work, events_n);
     if (status != OK) {
@@ -71,6 +74,7 @@ static void run_turn(struct turns *t, struct link_work *work)
 static void *run(void *user)
 {
     struct turns *t = user;
+    struct blocked_probe probe;
     struct list taken;
 
     (void)pthread_setname_np(pthread_self(), "norn-turns");
@@ -81,10 +85,11 @@ static void *run(void *user)
         unsigned n = 0;
         queue_take_all(&t->queue, &taken, -1);
         if (queue_is_closed(&t->queue)) break;
+        blocked_begin(&probe); /* once for many turns: what a few short ones add does not matter */
         while ((node = list_pop_front(&taken)) != NULL) {
             struct link_work *work = container_of(node, struct link_work, node);
             port = work->port;
-            run_turn(t, work);
+            run_turn(t, work, &probe);
             if (++n % FLUSH_N == 0) link_flush(port);
         }
         if (port != NULL) link_flush(port);

@@ -187,7 +187,11 @@ bool rest_is_quiet(const struct rest *r)
     return list_is_empty(&r->asks) && desk_errands_n(r->desk) == 0 && agents_are_quiet(r->agents);
 }
 
-void rest_stats(const struct rest *r, struct front_stats *out) { *out = r->stats; }
+void rest_stats(const struct rest *r, struct front_stats *out)
+{
+    *out = r->stats;
+    if (r->streams != NULL) stream_desk_stats(r->streams, &out->streams);
+}
 
 void rest_fresh_id(struct rest *r, char out[FRESH_ID_SIZE])
 {

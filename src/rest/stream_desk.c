@@ -131,6 +131,8 @@ void stream_desk_collect(struct stream_desk *d)
     struct list answered;
     struct list *node;
 
+    /* Also those that came when the thread had just ended. */
+    if (streams_threads_is_over(d->threads)) streams_threads_join(d->threads);
     list_init(&answered);
     (void)queue_take_all(&d->answered, &answered, 0);
     while ((node = list_pop_front(&answered)) != NULL) {
@@ -141,9 +143,27 @@ void stream_desk_collect(struct stream_desk *d)
 
 size_t stream_desk_errands_n(const struct stream_desk *d) { return d->errands_n; }
 
-void stream_desk_stats(struct stream_desk *d, struct stream_stats *out)
+void stream_desk_stats(struct stream_desk *d, struct front_stream_stats *out)
 {
-    streams_stats(d->streams, out);
+    struct stream_stats s;
+
+    streams_stats(d->streams, &s);
+    *out = (struct front_stream_stats){
+        .is_there = true,
+        .streams_n = s.streams_n,
+        .appended_n = s.appended_n,
+        .appended_size = s.appended_size,
+        .read_n = s.read_n,
+        .delivered_n = s.delivered_n,
+        .completed_n = s.completed_n,
+        .started_n = s.started_n,
+        .frames_n = s.frames_n,
+        .letters_n = s.letters_n,
+        .waiting_n = s.waiting_n,
+        .memory_size = s.memory_size,
+        .journal_size = s.journal_size,
+        .segments_size = s.segments_size,
+    };
 }
 
 /* ---- errands ---- */

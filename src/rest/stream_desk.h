@@ -41,7 +41,7 @@ void stream_desk_free(struct stream_desk *d);
 /* Calls done() of errands that came back. */
 void stream_desk_collect(struct stream_desk *d);
 size_t stream_desk_errands_n(const struct stream_desk *d);
-void stream_desk_stats(struct stream_desk *d, struct stream_stats *out);
+void stream_desk_stats(struct stream_desk *d, struct front_stream_stats *out);
 
 /* An errand of this ask, or of nobody. NULL: the ask was answered (too busy, or no streams
  * here). */

@@ -30,11 +30,30 @@ struct front_options {
     bool is_insecure; /* other machines reach this server: any Host is right */
 };
 
+/* As struct stream_stats of the streams, which stand above this folder too. */
+struct front_stream_stats {
+    bool is_there;
+    uint64_t streams_n;
+    uint64_t appended_n;
+    uint64_t appended_size;
+    uint64_t read_n;
+    uint64_t delivered_n;
+    uint64_t completed_n;
+    uint64_t started_n;
+    uint64_t frames_n;
+    uint64_t letters_n;
+    uint64_t waiting_n;
+    uint64_t memory_size;
+    uint64_t journal_size;
+    uint64_t segments_size;
+};
+
 struct front_stats {
     uint64_t requests;
     uint64_t answers[6]; /* by status / 100; [0]: the peer was gone before */
     uint64_t problems;   /* answers that were problem documents */
     uint32_t open_n;     /* requests that are not answered yet, streams among them */
+    struct front_stream_stats streams;
 };
 
 struct front_ops {

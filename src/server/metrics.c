@@ -176,6 +176,30 @@ static void write_service(struct buffer *out, const struct service_stats *s)
 #undef X
 }
 
+/* member of front_stream_stats, type, name, help */
+#define STREAM_METRICS(X)                                                                          \
+    X(streams_n, GAUGE, "streams", "Streams there are")                                            \
+    X(appended_n, COUNTER, "messages_appended_total", "Messages appended")                         \
+    X(appended_size, COUNTER, "appended_bytes_total", "Bytes of keys and values appended")         \
+    X(read_n, COUNTER, "messages_read_total", "Messages given to readers")                         \
+    X(delivered_n, COUNTER, "messages_delivered_total", "Messages given to consumers of queues")   \
+    X(completed_n, COUNTER, "messages_completed_total", "Messages that consumers have completed")  \
+    X(started_n, COUNTER, "instances_started_total", "Instances started by bound streams")         \
+    X(frames_n, COUNTER, "frames_total", "Frames committed by the streams")                        \
+    X(letters_n, GAUGE, "dead_letters", "Dead letters there are")                                  \
+    X(waiting_n, GAUGE, "waiting_reads", "Reads and receives that wait for a message")             \
+    X(memory_size, GAUGE, "memory_bytes", "Messages in memory")                                    \
+    X(journal_size, GAUGE, "journal_bytes", "Journal of the streams on disk")                      \
+    X(segments_size, GAUGE, "segment_bytes", "Segments of the streams on disk")
+
+static void write_streams(struct buffer *out, const struct front_stream_stats *s)
+{
+    if (!s->is_there) return;
+#define X(member, type, name, help) integer(out, "norn_stream_" name, type, s->member, help);
+    STREAM_METRICS(X)
+#undef X
+}
+
 static void write_front(struct buffer *out, const struct front_stats *f)
 {
     static const char *const classes[] = {"gone", "1xx", "2xx", "3xx", "4xx", "5xx"};
@@ -189,6 +213,7 @@ static void write_front(struct buffer *out, const struct front_stats *f)
                       (unsigned long long)f->answers[n]);
     }
     integer(out, "norn_http_open", GAUGE, f->open_n, "HTTP requests not answered yet");
+    write_streams(out, &f->streams);
 }
 
 /* The unit stands before _total. */

@@ -36,8 +36,8 @@ static const char *const statements[CHECK_STATEMENTS_N] = {
     [CHECK_INTEGRITY] = "PRAGMA integrity_check(1)",
     [CHECK_SEGMENTS] = "SELECT segment, size FROM segments ORDER BY segment",
     /* in the order of the files, so that each block is unpacked once */
-    [CHECK_PLACES] = "SELECT blob_segment, blob_block, blob_offset, blob_length FROM instances"
-                     " ORDER BY blob_segment, blob_block",
+    [CHECK_PLACES] = ("SELECT blob_segment, blob_block, blob_offset, blob_length FROM instances"
+                      " ORDER BY blob_segment, blob_block"),
 };
 
 static enum status check_integrity(struct checking *c)

@@ -16,6 +16,7 @@
 #include "stream/state.h"
 
 #include "base/log.h"
+#include "base/siphash.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -466,11 +467,12 @@ static struct bound *find(const struct streams *s, uint32_t number, uint32_t par
     return NULL;
 }
 
-static void bind(struct streams *s, struct stream_partition *partition)
+/* False: no memory now. */
+static bool bind(struct streams *s, struct stream_partition *partition)
 {
     struct stream *stream = partition->stream;
     struct bound *b = mem_take_zero(&s->own, sizeof *b);
-    if (b == NULL) return;
+    if (b == NULL) return false;
     b->s = s;
     list_push_back(&s->binder->bounds, &b->node);
     stream_request_init(&b->read, STREAM_REQUEST_READ, READ_SIZE_MAX);
@@ -479,20 +481,24 @@ static void bind(struct streams *s, struct stream_partition *partition)
     b->positions.positions = mem_take_zero(&s->own, s->options.starter->parts_n * sizeof(uint64_t));
     if (b->slots == NULL || b->parts == NULL || b->positions.positions == NULL) {
         bound_free(b);
-        return;
+        return false;
     }
     b->number = stream->number;
     b->partition = partition->index;
     b->read.done = read_done;
     b->read.user = b;
     b->positions.streams = s;
-    (void)snprintf(b->positions.source, sizeof b->positions.source, "%" PRIu32 "/%" PRIu32,
-                   b->number, b->partition);
+    /* With a name of this directory in front: in another one the same numbers are other messages,
+     * and the starter must not take them for those it knows. */
+    uint32_t directory = (uint32_t)siphash64(s->core.secret, BYTES_LITERAL("source"));
+    (void)snprintf(b->positions.source, sizeof b->positions.source,
+                   "%08" PRIx32 "/%" PRIu32 "/%" PRIu32, directory, b->number, b->partition);
     memcpy(b->workflow, stream->settings.workflow, sizeof b->workflow);
     memcpy(b->hub, stream->settings.hub, sizeof b->hub);
     struct stream_group *group = stream_find_group(stream, BYTES_LITERAL(STREAM_GROUP_WORKFLOW));
     b->base = b->checkpoint = stream_group_position(group, partition);
     b->checkpoint_ns = s->now_ns;
+    return true;
 }
 
 /* New ones, and those whose stream changed. */
@@ -501,11 +507,11 @@ static void look_for_bound(struct streams *s)
     for (uint32_t i = 1; i < s->core.streams_n; i++) {
         struct stream *stream = s->core.streams[i];
         if (stream->settings.workflow[0] == '\0') continue;
-        for (uint32_t p = 0; p < stream->settings.partitions_n; p++) {
-            if (stream->bound_n > p) continue;
-            if (find(s, stream->number, p) == NULL) bind(s, stream->partitions[p]);
+        while (stream->bound_n < stream->settings.partitions_n) {
+            uint32_t p = stream->bound_n;
+            if (find(s, stream->number, p) == NULL && !bind(s, stream->partitions[p])) break;
+            stream->bound_n++;
         }
-        stream->bound_n = stream->settings.partitions_n;
     }
 }
 

@@ -7,6 +7,7 @@
 #include "base/log.h"
 
 #define DISK_FULL_RETRY_NS (200 * NS_PER_MS)
+#define PAYLOAD_KEPT_SIZE ((size_t)8 << 20) /* what one large append took is given back */
 
 /* In the lane. */
 static void run(struct job *job)
@@ -22,6 +23,7 @@ static void done(struct job *job) { container_of(job, struct stream_commit, job)
 static void batch_reset(struct stream_batch *b, uint64_t lsn)
 {
     assert(list_is_empty(&b->replies));
+    if (b->payload.size > PAYLOAD_KEPT_SIZE) buffer_release(&b->payload);
     buffer_clear(&b->payload);
     b->lsn = lsn;
 }

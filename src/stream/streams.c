@@ -165,13 +165,19 @@ static void answer_closed(struct streams *s, struct list *requests)
     }
 }
 
+void streams_refuse_posted(struct streams *s)
+{
+    struct list posted;
+
+    list_init(&posted);
+    s->under_way_n += queue_take_all(&s->posted, &posted, 0);
+    answer_closed(s, &posted);
+}
+
 void streams_close(struct streams *s)
 {
     streams_stop(s);
-    (void)queue_take_all(&s->posted, &s->taken, 0);
-    for (struct list *at = list_first(&s->taken); at != NULL; at = list_next(&s->taken, at)) {
-        s->under_way_n++; /* so that the count comes out right */
-    }
+    streams_refuse_posted(s);
     struct stream_request *request = s->reading.request;
     s->reading.request = NULL;
     if (request != NULL) list_push_back(&s->reading.queue, &request->node);
@@ -381,10 +387,7 @@ static void run_taken(struct streams *s)
     struct list *node;
 
     list_init(&arrived);
-    if (list_is_empty(&s->taken)) (void)queue_take_all(&s->posted, &arrived, 0);
-    for (struct list *at = list_first(&arrived); at != NULL; at = list_next(&arrived, at)) {
-        s->under_way_n++;
-    }
+    if (list_is_empty(&s->taken)) s->under_way_n += queue_take_all(&s->posted, &arrived, 0);
     list_splice_back(&s->taken, &arrived);
     for (uint32_t n = 0; n < TAKEN_N_MAX && !is_full(s); n++) {
         node = list_pop_front(&s->taken);

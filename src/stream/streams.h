@@ -60,6 +60,8 @@ void streams_close(struct streams *s);
 int64_t streams_turn(struct streams *s);
 /* What is posted from now on is refused; those that wait are answered E_CLOSED. */
 void streams_stop(struct streams *s);
+/* After the last turn: what was posted too late is answered E_CLOSED. */
+void streams_refuse_posted(struct streams *s);
 /* Nothing under way. */
 bool streams_is_quiet(const struct streams *s);
 

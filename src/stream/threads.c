@@ -120,10 +120,12 @@ bool streams_threads_is_over(const struct streams_threads *t) { return atomic_lo
 void streams_threads_join(struct streams_threads *t)
 {
     streams_threads_stop(t);
-    if (!t->is_running) return;
+    if (t->is_running) {
+        int failed = pthread_join(t->thread, NULL);
+        assert(failed == 0);
+    }
     t->is_running = false;
-    int failed = pthread_join(t->thread, NULL);
-    assert(failed == 0);
+    streams_refuse_posted(t->streams);
 }
 
 void streams_threads_close(struct streams_threads *t)

@@ -27,7 +27,7 @@ struct streams *streams_threads_streams(struct streams_threads *t);
 void streams_threads_stop(struct streams_threads *t);
 /* From any thread: it has stopped. */
 bool streams_threads_is_over(const struct streams_threads *t);
-/* Stops, and waits for it. */
+/* Stops, and waits for it. What was posted too late is answered E_CLOSED. */
 void streams_threads_join(struct streams_threads *t);
 void streams_threads_close(struct streams_threads *t);
 

@@ -8,7 +8,10 @@
 
 struct json_reader json_reader_make(struct bytes text)
 {
-    return (struct json_reader){.at = text.ptr, .end = text.ptr + text.len};
+    static const uint8_t nothing[1];
+    const uint8_t *at = text.len == 0 ? nothing : text.ptr; /* no arithmetic with NULL */
+
+    return (struct json_reader){.at = at, .end = at + text.len};
 }
 
 static bool fail(struct json_reader *r)

@@ -367,3 +367,30 @@ TEST(signed_numbers_come_back)
     }
     buffer_release(&b);
 }
+
+/* A long number is written as a word where there is room for one, and byte by byte where there is
+ * not: what is read must be the same, and what stood behind it before does not count. */
+TEST(numbers_of_every_length_are_written_the_same_with_and_without_room)
+{
+    struct mem mem;
+    mem_init(&mem, SIZE_MAX);
+    for (unsigned bits = 0; bits < 64; bits++) {
+        for (int n = -1; n <= 1; n++) {
+            uint64_t value = (UINT64_C(1) << bits) + (uint64_t)(int64_t)n;
+            uint8_t slow[10];
+            size_t size = 0;
+            for (uint64_t left = value; size == 0 || left > 0; left >>= 7)
+                slow[size++] = (uint8_t)((left & 0x7f) | (left >= 0x80 ? 0x80 : 0));
+            for (size_t before = 0; before < 64; before++) { /* the first allocation has 64 bytes */
+                struct buffer b;
+                buffer_init(&b, &mem);
+                for (size_t i = 0; i < before; i++) buffer_u8(&b, 0xff);
+                buffer_varint(&b, value);
+                EXPECT_EQ(before + size, b.len);
+                EXPECT_BYTES(bytes_make(slow, size), bytes_make(b.ptr + before, size));
+                buffer_release(&b);
+            }
+        }
+    }
+    mem_release(&mem);
+}

@@ -122,6 +122,12 @@ TEST(the_longest_name_that_fits_is_the_command)
     EXPECT_EQ(2, words_n);
     EXPECT_TEXT("batch start", command_find(tables, 3, start, &words_n)->name);
     EXPECT(command_find(tables, 1, nothing, &words_n) == NULL);
+    static const struct command shadowed[] = {
+        {.name = "a b c"}, {.name = "a b"}, {.name = "a"}, {0}};
+    static const struct command *const shadow[] = {shadowed, NULL};
+    char *letters[] = {"a", "b", "c", "d"};
+    EXPECT_TEXT("a b c", command_find(shadow, 4, letters, &words_n)->name);
+    EXPECT_TEXT("a b", command_find(shadow, 2, letters, &words_n)->name);
     EXPECT(command_is_family(tables, "stream"));
     EXPECT(!command_is_family(tables, "strea"));
     EXPECT(!command_is_family(tables, "list"));

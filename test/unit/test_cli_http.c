@@ -188,6 +188,43 @@ TEST(a_closed_kept_connection_is_made_anew)
     close_peer();
 }
 
+/* What changes something may have been done before the connection broke: only the user may repeat
+ * it. */
+TEST(what_was_sent_on_a_dying_connection_is_repeated_only_when_that_is_harmless)
+{
+    static const char *const answers[] = {OK_HEAD "Content-Length: 2\r\n\r\n{}",
+                                          "",
+                                          "close",
+                                          OK_HEAD "Content-Length: 2\r\n\r\n[]",
+                                          "",
+                                          "close",
+                                          NULL};
+    struct http_reply reply;
+
+    open_peer(answers);
+    EXPECT_STATUS(OK, ask("GET", "", &reply));
+    EXPECT_STATUS(OK, ask("GET", "", &reply)); /* heard, not answered: asked again */
+    EXPECT_BYTES(BYTES_LITERAL("[]"), reply.body);
+    EXPECT_EQ(3, peer.requests_n);
+    EXPECT_STATUS(E_CLOSED, ask("POST", "{}", &reply));
+    EXPECT_EQ(4, peer.requests_n);
+    close_peer();
+}
+
+TEST(a_connection_that_was_said_to_end_is_not_used_again)
+{
+    static const char *const answers[] = {
+        "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}",
+        OK_HEAD "Content-Length: 2\r\n\r\n[]", NULL};
+    struct http_reply reply;
+
+    open_peer(answers);
+    EXPECT_STATUS(OK, ask("POST", "1", &reply));
+    EXPECT_STATUS(OK, ask("POST", "2", &reply));
+    EXPECT_EQ(2, peer.connections_n);
+    close_peer();
+}
+
 /* Half an answer must never be taken for a whole one. */
 TEST(a_torn_answer_is_an_error)
 {

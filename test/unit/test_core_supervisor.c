@@ -215,7 +215,12 @@ TEST(a_late_answer_to_a_step_that_was_given_up_is_recorded)
         kit_tick_to(k, task->complete_by_ms);
         const struct effect_work *turn = kit_must(kit_take_turn(k, "o"));
         if (is_ended) KIT_ANSWER(k, turn, act_fail(2, "t was late"));
+        struct instance_view before, after;
+        EXPECT(core_view(kit_core(k, "hub/a"), BYTES_LITERAL("hub/a"), &before));
+        kit_tick_by(k, 5000);
         EXPECT_STATUS(OK, kit_task_done(k, task, "done after all"));
+        EXPECT(core_view(kit_core(k, "hub/a"), BYTES_LITERAL("hub/a"), &after));
+        EXPECT_EQ(is_ended, after.updated_ns == before.updated_ns); /* who has ended stays so, A5 */
         EXPECT_EQ(1, k->records_n);
         EXPECT_EQ(1, late_n(k));
         EXPECT_TEXT(is_ended ? "FAILED" : "RUNNING", kit_status(k, "hub/a"));

@@ -127,6 +127,14 @@ TEST(no_crash_loses_what_waits)
     world_release(&w);
 }
 
+static char reason[200];
+static void keep_reason(struct request *r)
+{
+    struct bytes text = r->why == NULL ? BYTES_NONE : r->why->reason;
+    (void)snprintf(reason, sizeof reason, "%.*s", (int)text.len, (const char *)text.ptr);
+    ask_done(r);
+}
+
 /* Who asks for an instance that waits finds it, and changes it as if it did not wait. */
 TEST(what_waits_can_be_asked_for)
 {
@@ -162,6 +170,10 @@ TEST(what_waits_can_be_asked_for)
     ask_run(&ask);
     EXPECT_STATUS(OK, ask.request.status);
     EXPECT(ask.has_view);
+    ask_init(&ask, &w, REQUEST_WHY, "left");
+    ask.request.done = keep_reason;
+    ask_run(&ask);
+    EXPECT(strstr(reason, "waits to be admitted") != NULL);
     EXPECT_EQ(1, world_stats(&w).backlog); /* to look is not to admit */
     EXPECT(!world_get(&w, "never").has_view);
     w.holds_work = false;
@@ -239,6 +251,8 @@ TEST(a_shared_hash_confuses_nobody)
     for (int i = 0; i < 40; i++) EXPECT_EQ(STATUS_PENDING, status_of(&w, "a", i));
     EXPECT(!world_get(&w, "nobody").has_view);
     EXPECT_STATUS(E_NOT_FOUND, ask_client(&w, REQUEST_RAISE, "nobody"));
+    EXPECT_STATUS(OK, ask_client(&w, REQUEST_WHY, "nobody"));
+    EXPECT_STATUS(OK, ask_client(&w, REQUEST_WHY, "a39"));
     EXPECT_STATUS(E_EXISTS, world_start(&w, "a20", "seq1"));
     EXPECT_STATUS(OK, ask_client(&w, REQUEST_TERMINATE, "a30"));
     world_crash(&w);
@@ -388,7 +402,7 @@ TEST(lists_show_what_waits)
 {
     struct world w;
     struct ask page;
-    char all[200] = "";
+    char all[4200] = "";
     small_world(&w);
     world_open(&w);
     w.holds_work = true;
@@ -412,7 +426,8 @@ TEST(lists_show_what_waits)
         page.request.query.after_ms = last_row.ms;
         ask_run(&page);
         EXPECT_STATUS(OK, page.request.status);
-        strncat(all, page.rows, sizeof all - strlen(all) - 1);
+        size_t all_len = strlen(all);
+        snprintf(all + all_len, sizeof all - all_len, "%s", page.rows);
         if (!page.request.has_more) break;
         if (n == 1) { /* two are admitted meanwhile */
             EXPECT_STATUS(OK, ask_client(&w, REQUEST_SUSPEND, "i10"));

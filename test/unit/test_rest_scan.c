@@ -99,6 +99,27 @@ TEST(what_is_not_json_is_refused)
     }
 }
 
+/* Every byte at every place of a long string: eight are looked at together. */
+TEST(strings_end_where_they_should)
+{
+    for (size_t at = 0; at < 20; at++) {
+        for (unsigned c = 0; c < 256; c++) {
+            char text[32];
+            struct bytes raw;
+            size_t offset;
+            memset(text, 'x', sizeof text);
+            text[0] = '"';
+            text[21] = '"';
+            text[1 + at] = (char)c;
+            bool is_right = c >= 0x20 && c < 0x80 && c != '"' && c != '\\';
+            const char *problem = json_check(bytes_make(text, 22), &raw, &offset);
+            if (c == '\\') continue; /* an escape or not, by what follows */
+            EXPECT_EQ(is_right, problem == NULL);
+            if (!is_right) EXPECT_EQ(c == '"' ? at + 2 : at + 1, offset);
+        }
+    }
+}
+
 TEST(only_so_much_nesting_is_taken)
 {
     char text[2 * SCAN_DEPTH_MAX + 3];

@@ -54,7 +54,7 @@ static uint32_t source_of(const char *source)
     unsigned stream;
     unsigned partition;
 
-    EXPECT(sscanf(source, "%u/%u", &stream, &partition) == 2);
+    EXPECT(sscanf(source, "%*x/%u/%u", &stream, &partition) == 2);
     EXPECT(partition < SOURCES_N);
     return partition;
 }
