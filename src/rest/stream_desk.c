@@ -70,6 +70,7 @@ static enum status open_streams(struct stream_desk *d, const struct front_option
     struct streams_threads_options threads = {
         .mem = d->mem,
         .directory = path,
+        .journal_segment_size = options->journal_segment_size,
         .turned = on_turned,
         .user = d,
     };

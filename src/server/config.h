@@ -94,7 +94,7 @@ enum setting_kind {
     X(store, disk_free_min, SIZE, "256MiB", 0, 1024 * CONFIG_GIB,                                  \
       "with less space on the disk starts, events and signals are refused; the rest goes on")      \
     X(ingest, active_max, COUNT, "20000", 0, 100000000,                                            \
-      "orchestrations with work to do at once per shard, beyond which starts wait; 0 = none")          \
+      "orchestrations with work to do at once per shard; more starts wait; 0 = no limit")          \
     X(ingest, active_max_by_name, COUNT, "10000", 0, 100000000,                                    \
       "the same for each name: so a slow workflow makes only its own wait")                        \
     X(ingest, rate_by_name, COUNT, "0", 0, 100000000,                                              \

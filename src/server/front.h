@@ -23,6 +23,7 @@ struct front_options {
     struct feed *feed;                /* changes of instances; NULL in tests that have none */
     const struct http_service *pages; /* answers what the front has no route for */
     const char *directory;            /* of the data */
+    uint64_t journal_segment_size;    /* of a journal of its own, at most */
     size_t errands_n_max;             /* requests to the engine under way; 503 beyond */
     size_t message_size_max;          /* of a body */
     void (*wake)(void *user);         /* from any thread: bell() is called soon */

@@ -63,6 +63,10 @@ static enum status open_streams(struct streams_threads *t, char *damage)
         .mem = &t->mem,
     };
 
+    uint64_t asked_size = t->options.journal_segment_size;
+    if (asked_size != 0 && asked_size < JOURNAL_SEGMENT_SIZE) {
+        journal_options.segment_size = asked_size;
+    }
     enum status status = io_posix_open(t->options.directory, &t->io);
     if (status == OK) status = journal_file_open(t->io, &journal_options, &journal);
     if (status != OK) return status;

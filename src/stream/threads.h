@@ -10,8 +10,9 @@
 struct streams_threads;
 
 struct streams_threads_options {
-    struct mem *mem;       /* of the caller's thread: used in open and close only */
-    const char *directory; /* made when absent; its parent must exist */
+    struct mem *mem;               /* of the caller's thread: used in open and close only */
+    const char *directory;         /* made when absent; its parent must exist */
+    uint64_t journal_segment_size; /* reserved on disk; 0, and at most: 16 MiB */
     /* mem and wake are ours. */
     struct streams_options streams;
     /* On the streams' thread: after each turn; and for the last time when it is over. */

@@ -21,6 +21,8 @@ static const char *const flags[] = {
     "1MiB",
     "--store-archive-segment-size",
     "1MiB",
+    "--store-disk-free-min",
+    "0B",
     "--store-archive-every",
     "50ms",
     "--work-grace",
