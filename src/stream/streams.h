@@ -68,6 +68,14 @@ bool streams_is_quiet(const struct streams *s);
 /* From any thread. False: too much under way, or stopped; the request stays the caller's. */
 bool streams_post(struct streams *s, struct stream_request *request);
 
+/* For who copies the files of the streams while they run: see host/hold.h. While it is asked for,
+ * until it goes on, no message starts an instance. */
+struct hold;
+struct hold *streams_hold(struct streams *s);
+/* Copies all of `streams/`: the frames up to this one, and the files, which are held. */
+struct copy;
+enum status streams_copy(struct copy *c, uint64_t lsn);
+
 struct stream_stats {
     uint64_t streams_n;
     uint64_t appended_n; /* since the start, as all counts are */
