@@ -35,7 +35,7 @@ static bool change(struct hold *h, enum hold_phase from, enum hold_phase to, uin
     bool is_changed = hold_phase(h) == from;
     if (is_changed) {
         if (to == HOLD_STILL) h->lsn = lsn;
-        if (to == HOLD_ASKED) h->until_ns = clock_mono_ns() + HOLD_TIME_NS;
+        if (to == HOLD_ASKED) h->until_ns = 0;
         atomic_store_explicit(&h->phase, (int)to, memory_order_release);
         pthread_cond_broadcast(&h->changed);
     }
@@ -61,7 +61,11 @@ void hold_still(struct hold *h, uint64_t lsn) { (void)change(h, HOLD_PAUSING, HO
 void hold_watch(struct hold *h, bool is_stopping, int64_t mono_ns)
 {
     if (hold_phase(h) == HOLD_NONE) return;
-    if (is_stopping || mono_ns > h->until_ns) (void)drop(h);
+    pthread_mutex_lock(&h->mutex);
+    if (h->until_ns == 0) h->until_ns = mono_ns + HOLD_TIME_NS;
+    bool is_over = is_stopping || mono_ns > h->until_ns;
+    pthread_mutex_unlock(&h->mutex);
+    if (is_over) (void)drop(h);
 }
 
 /* ---- the owner ---- */

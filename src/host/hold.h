@@ -37,7 +37,7 @@ struct hold {
     pthread_cond_t changed;
     _Atomic int phase;        /* enum hold_phase */
     uint64_t lsn;             /* from STILL on: the newest durable frame */
-    int64_t until_ns;         /* monotonic */
+    int64_t until_ns;         /* by the clock of what is held; 0 = it has not seen it yet */
     void (*wake)(void *user); /* what is held turns soon; NULL = it does anyhow */
     void *wake_user;
 };
