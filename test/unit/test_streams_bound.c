@@ -10,6 +10,7 @@
 #include "test/lib/test.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -332,10 +333,20 @@ TEST(what_is_held_starts_nothing_until_it_goes_on_and_moves_nothing_until_the_en
     open_both(7);
     bind("ship");
     append_many("before", 20);
-    run_both(20);
+    for (int n = 0; n < 10000 && engine.asked_n == 0; n++) {
+        (void)stream_world_step(&w);
+        for (uint32_t i = 0; i < SOURCES_N; i++) {
+            if (engine.learning[i] != NULL) (void)engine_step();
+        }
+    }
+    EXPECT(engine.asked_n > 0);
     struct hold *hold = streams_hold(w.s);
     atomic_store(&is_still, false);
     EXPECT_EQ(0, pthread_create(&owner, NULL, hold_streams, hold));
+    while (hold_phase(hold) == HOLD_NONE) (void)sched_yield();
+    for (int n = 0; n < 500; n++) (void)stream_world_step(&w);
+    EXPECT(engine.asked_n > 0); /* nobody has answered them */
+    EXPECT_EQ(HOLD_ASKED, hold_phase(hold));
     for (int n = 0; n < 1000000 && !atomic_load(&is_still); n++) run_both(1);
     EXPECT_EQ(0, pthread_join(owner, NULL));
     EXPECT_EQ(0, engine.asked_n);
