@@ -736,4 +736,8 @@ TEST(a_backup_that_fails_leaves_nothing)
     EXPECT(!is_there(".partial"));
     EXPECT_STATUS(E_EXISTS, backup_make(&backup));
     engine_close(e);
+    options.directory = backup_path;
+    e = open_engine(&options);
+    EXPECT_STATUS(E_EXISTS, start(e, "h/a", "nobody")); /* its frame was the last */
+    engine_close(e);
 }
