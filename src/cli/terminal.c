@@ -36,12 +36,24 @@ static unsigned columns(void)
     return 80;
 }
 
+static unsigned lines(void)
+{
+    struct winsize size = {0};
+    const char *text = getenv("LINES");
+    unsigned long given = text == NULL ? 0 : strtoul(text, NULL, 10);
+
+    if (given >= 5 && given <= 10000) return (unsigned)given;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row >= 5) return size.ws_row;
+    return 24;
+}
+
 struct terminal terminal_look(const char *color)
 {
     struct terminal t = {.is_terminal = isatty(STDOUT_FILENO) == 1};
     const char *force = getenv("CLICOLOR_FORCE");
 
     if (t.is_terminal) t.width = columns();
+    if (t.is_terminal) t.height = lines();
     t.has_color = t.is_terminal && !is_dumb();
     if (force != NULL && force[0] != '\0' && strcmp(force, "0") != 0) t.has_color = true;
     if (is_set("NO_COLOR")) t.has_color = false;

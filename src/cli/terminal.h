@@ -17,7 +17,8 @@ enum color { COLOR_NONE, COLOR_GREEN, COLOR_RED, COLOR_YELLOW, COLOR_CYAN, COLOR
 struct terminal {
     bool is_terminal; /* stdout is one, and TERM is not "dumb" */
     bool has_color;
-    unsigned width; /* columns; 0 = as wide as it needs to be */
+    unsigned width;  /* columns; 0 = as wide as it needs to be */
+    unsigned height; /* lines; 0 = no limit */
 };
 
 /* color: "auto", "always" or "never". Reads NO_COLOR, CLICOLOR_FORCE, TERM and COLUMNS. */

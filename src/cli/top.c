@@ -120,7 +120,7 @@ static void print_json_sample(const struct sample *before, const struct sample *
 }
 
 static unsigned print_table(struct cli *cli, const struct sample *before, const struct sample *now,
-                            unsigned drawn_n)
+                            bool is_live, unsigned drawn_n)
 {
     struct table table;
     struct buffer text;
@@ -129,7 +129,12 @@ static unsigned print_table(struct cli *cli, const struct sample *before, const 
     table_column_add(&table, (struct table_column){.title = "WHAT", .is_key = true});
     table_column_add(&table, (struct table_column){.title = "NOW", .is_right = true});
     table_column_add(&table, (struct table_column){.title = "PER SECOND", .is_right = true});
-    for (size_t n = 0; n < now->n; n++) figure_row(&table, before, now, &now->figures[n]);
+    /* drawn again and again, it must fit: what is nothing goes first */
+    for (size_t n = 0; n < now->n; n++) {
+        bool is_full = is_live && table.rows_n + 2 >= cli->terminal.height;
+        if (!is_full && !(is_live && now->figures[n].value == 0))
+            figure_row(&table, before, now, &now->figures[n]);
+    }
     buffer_init(&text, mem_process());
     if (drawn_n > 0) buffer_format(&text, "\033[%uA\033[J", drawn_n);
     table_print(&table, &text);
@@ -174,7 +179,7 @@ int verb_top(const struct command *command, int argc, char **argv)
         if (code == EXIT_CODE_OK && (cli.format == FORMAT_JSON || cli.format == FORMAT_JSONL))
             print_json_sample(&samples[0], &samples[1]);
         else if (code == EXIT_CODE_OK)
-            drawn_n = print_table(&cli, &samples[0], &samples[1], is_live ? drawn_n : 0);
+            drawn_n = print_table(&cli, &samples[0], &samples[1], is_live, is_live ? drawn_n : 0);
         cli_arena_restore(&cli, kept);
         samples[0] = samples[1];
     }

@@ -63,6 +63,6 @@ const struct topic topics[] = {
      "  NORN_CONFIG             the file of settings of norn server\n"
      "  NORN_SECTION_KEY        one setting of norn server, e.g. NORN_SERVER_LISTEN\n"
      "  XDG_CONFIG_HOME         where contexts are kept\n"
-     "  NO_COLOR, CLICOLOR_FORCE, TERM, COLUMNS"},
+     "  NO_COLOR, CLICOLOR_FORCE, TERM, COLUMNS, LINES"},
     {0},
 };

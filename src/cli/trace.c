@@ -256,13 +256,17 @@ static int trace_make(struct trace *trace, const char *id)
 /* ---- live ---- */
 
 /* What fits on the screen: the last lines, where the work is. Answers how many lines were drawn. */
-static unsigned draw(const struct buffer *tree, unsigned drawn_n)
+static unsigned draw(const struct terminal *terminal, const struct buffer *tree, unsigned drawn_n)
 {
     unsigned n = 0;
+    size_t at = 0;
 
+    for (size_t i = 0; i < tree->len; i++) n += tree->ptr[i] == '\n';
+    for (; n > terminal->height - 1 && at < tree->len; at++) n -= tree->ptr[at] == '\n';
     if (drawn_n > 0) (void)printf("\033[%uA\033[J", drawn_n);
-    for (size_t at = 0; at < tree->len; at++) n += tree->ptr[at] == '\n';
-    print_buffer(tree);
+    (void)fputs("\033[?7l", stdout); /* a long line is one line: it is cut by the terminal */
+    (void)fwrite(tree->ptr + at, 1, tree->len - at, stdout);
+    (void)fputs("\033[?7h", stdout);
     (void)fflush(stdout);
     return n;
 }
@@ -276,7 +280,7 @@ static int trace_live(struct trace *trace, const char *id)
         struct arena kept = cli_arena_swap(trace->cli);
         code = trace_make(trace, id);
         cli_arena_restore(trace->cli, kept);
-        if (code == EXIT_CODE_OK) drawn_n = draw(&trace->out, drawn_n);
+        if (code == EXIT_CODE_OK) drawn_n = draw(&trace->cli->terminal, &trace->out, drawn_n);
         if (trace->is_ended || code != EXIT_CODE_OK) break;
         if (cli_time_left_ms(trace->cli, 1) == 0) return EXIT_CODE_TIMEOUT;
         cli_sleep_ms(POLL_MS);

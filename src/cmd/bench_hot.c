@@ -127,7 +127,7 @@ static bool start_all(struct hot_bench *b)
     return true;
 }
 
-/* The last ones, which are hot, and as many of the first, which are not when there were too many. */
+/* The last ones, which are hot, and as many of the first, which are not if there were too many. */
 static bool wake_some(struct hot_bench *b)
 {
     uint64_t wake_n = b->wake < b->count ? b->wake : b->count;

@@ -501,7 +501,9 @@ void backlog_add(struct backlog *b, uint64_t hash, const struct queued *waiting,
 {
     assert(waiting->order > 0);
     assert(waiting->lsn > 0);
-    uint32_t number = find_number(b, hash, waiting->order);
+    /* One that comes for the first time has the largest order, and need not be looked for. */
+    bool is_known = waiting->order <= b->order_last;
+    uint32_t number = is_known ? find_number(b, hash, waiting->order) : NONE;
     bool is_new = number == NONE;
     if (is_new) {
         slots_grow(b);
@@ -719,6 +721,24 @@ enum status backlog_list(const struct backlog *b, uint64_t after_order, struct b
     return OK;
 }
 
+static void name_view(const struct backlog *b, const struct backlog_name *name,
+                      struct backlog_name_view *out)
+{
+    *out = (struct backlog_name_view){
+        .name = name->name,
+        .active_n = name->active_n,
+        .waiting_n = name->waiting_n,
+        .oldest_order = name->first == NONE ? 0 : at(b, name->first)->order,
+    };
+}
+
+bool backlog_name(const struct backlog *b, struct bytes name, struct backlog_name_view *out)
+{
+    const struct backlog_name *known = name_find(b, name);
+    if (known != NULL) name_view(b, known, out);
+    return known != NULL;
+}
+
 static bool comes_before(const struct backlog_name *x, const struct backlog_name_view *y)
 {
     if (x->waiting_n != y->waiting_n) return x->waiting_n > y->waiting_n;
@@ -736,12 +756,7 @@ size_t backlog_names(const struct backlog *b, struct backlog_name_view *out, siz
         if (where == n_max) continue;
         size_t moved = (n < n_max ? n : n_max - 1) - where;
         memmove(&out[where + 1], &out[where], moved * sizeof *out);
-        out[where] = (struct backlog_name_view){
-            .name = name->name,
-            .active_n = name->active_n,
-            .waiting_n = name->waiting_n,
-            .oldest_order = name->first == NONE ? 0 : at(b, name->first)->order,
-        };
+        name_view(b, name, &out[where]);
         if (n < n_max) n++;
     }
     return n;

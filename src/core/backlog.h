@@ -120,6 +120,9 @@ struct backlog_name_view {
 /* The names of which most wait, then those of which most are active. */
 size_t backlog_names(const struct backlog *b, struct backlog_name_view *out, size_t n_max);
 
+/* One of them. False when nothing of it is active or waits. */
+bool backlog_name(const struct backlog *b, struct bytes name, struct backlog_name_view *out);
+
 /* After recovery: the lines are put into their order. */
 void backlog_sort(struct backlog *b);
 void backlog_check(const struct backlog *b);

@@ -178,14 +178,20 @@ enum status core_apply_waiting(struct core *c, struct place place, const struct 
 enum status core_apply(struct core *c, struct place place, const struct record *record)
 {
     assert(c->out == NULL);
-    enum status status = core_apply_waiting(c, place, record);
-    if (status != OK || record->kind == RECORD_QUEUED) return status;
+    if (record->kind == RECORD_QUEUED) return core_apply_waiting(c, place, record);
+    if (record->kind == RECORD_ADMITTED && c->backlog == NULL) return E_CORRUPT;
+    c->lsn = place.lsn;
+    c->place = place;
+    c->is_recovering = true;
     const struct instance *i = NULL;
     if (record->kind >= RECORD_PARTITION_FIRST) {
         if (record->seq <= c->partition_seq) return OK;
     } else {
         i = instance_find(c, record->key);
-        if (i != NULL && record->seq <= i->seq) return OK;
+        if (i != NULL && record->seq <= i->seq) {
+            if (record->kind == RECORD_ADMITTED) admitted_apply(c, record);
+            return OK;
+        }
     }
     /* before the check: without memory a good record would look damaged */
     if (!reserve_apply(c, record)) return E_NOMEM;

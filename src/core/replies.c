@@ -106,7 +106,7 @@ void replies_ended(struct instance *i)
     assert(status == OK);
     status = event_started_decode(event_bytes(i->started), &c->temporary, &started);
     assert(status == OK);
-    /* of the present generation, which the start does not know after a rewind */
+    /* the one that clients are shown */
     memcpy(started.execution_id, i->execution_id, EXECUTION_ID_SIZE);
     struct reply_note note = {
         .event = end_name(i, completed.status),

@@ -106,6 +106,14 @@ bool loader_is_at_hand(const struct host *h, uint32_t index, struct bytes key)
     return !filter_has(&h->filter, hash) || is_known_absent(l, hash);
 }
 
+bool loader_may_wait(const struct host *h, uint32_t index, struct bytes key)
+{
+    const struct loader *l = &h->loader;
+
+    if (l->loads.n > 0 && map_find(&l->loads, key) != NULL) return false;
+    return !core_has(h->cores[index], key) && may_wait(h, key);
+}
+
 bool loader_may_have(const struct host *h, struct bytes key)
 {
     struct queued waiting;
@@ -490,7 +498,12 @@ static bool look_at_waiting(struct host *h, const struct look *look)
         return true;
     }
     request->number = look->waiting.order;
-    if (!backlog_find(h->backlog, hash, request->number, &waiting)) return false;
+    if (!backlog_find(h->backlog, hash, request->number, &waiting)) {
+        if (request->kind != REQUEST_WHY) return false;
+        note_stranger(l, request->key, request->number);
+        request_run(h, request); /* it must be in memory */
+        return true;
+    }
     list_push_back(&l->looks, &request->node);
     l->parked_n++;
     if (request->kind == REQUEST_WAIT) filter_add(&l->waits, (uint64_t)(uintptr_t)request);
@@ -511,6 +524,8 @@ static void use_look(struct host *h, const struct look *look)
     bool is_old = filter_has(&h->loader.left, key_hash(request->key));
     if (is_old || core_view(h->cores[host_index_of(h, request->key)], request->key, &view)) {
         request_run(h, request); /* newer than what was read: looks again */
+    } else if (request->kind == REQUEST_WHY) {
+        request_run(h, request); /* what waited has been admitted: it must be in memory */
     } else if (look->status == OK) {
         request_see(h, request, look->row.snapshot);
     } else if (look->status == E_NOT_FOUND) {

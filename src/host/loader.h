@@ -119,6 +119,8 @@ void loader_release(struct host *h);
 
 /* The instance is in memory, or certainly nowhere: an input that names it may be stepped. */
 bool loader_is_at_hand(const struct host *h, uint32_t index, struct bytes key);
+/* It is not in memory, nobody is bringing it there, and a start that waits may be its own. */
+bool loader_may_wait(const struct host *h, uint32_t index, struct bytes key);
 /* Not in memory: whether archive or backlog may have it. */
 bool loader_may_have(const struct host *h, struct bytes key);
 /* Brings it into memory; the request (NULL: nobody) goes on (request_run) when it is there.

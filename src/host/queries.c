@@ -132,7 +132,8 @@ static bool waiting_pick(struct host *h, struct query *q)
 
     q->waiting_n = 0;
     q->is_waiting_cut = false;
-    if (!may_wait(query) || backlog_n(h->backlog) == 0) return true;
+    if (q->request->query.want_parked || !may_wait(query) || backlog_n(h->backlog) == 0)
+        return true;
     if (q->waiting == NULL) q->waiting = mem_take(&h->own, QUERY_WAITING_N * sizeof *q->waiting);
     if (query->has_after && query->after_ms > from_ms) from_ms = query->after_ms;
     uint64_t after = from_ms > 0 ? (uint64_t)from_ms * NS_PER_MS - 1 : 0;

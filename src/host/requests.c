@@ -284,6 +284,8 @@ void request_see_waiting(struct host *h, struct request *request, struct bytes r
         history_see_waiting(h, request, &view);
     } else if (request->kind == REQUEST_WAIT) {
         wait_on(h, request);
+    } else if (request->kind == REQUEST_WHY) {
+        why_see_waiting(h, request, &view);
     } else {
         answer_view(h, request, &view);
     }

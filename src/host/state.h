@@ -189,6 +189,7 @@ void children_see_archived(struct host *h, struct request *request, struct bytes
 
 /* ---- why.c: WHY, of an instance in memory ---- */
 void why_run(struct host *h, struct request *request, uint32_t index);
+void why_see_waiting(struct host *h, struct request *request, const struct instance_view *view);
 
 /* ---- alerts.c: ALERTS ---- */
 void alerts_run(struct host *h, struct request *request);

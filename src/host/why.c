@@ -10,6 +10,10 @@
 #include "host/rows.h"
 #include "host/state.h"
 
+#include <stdio.h>
+
+#define WAITING_WORDS_SIZE 200
+
 /* The lists of one answer: counted first, then filled in. */
 struct listing {
     const struct host *h;
@@ -146,6 +150,10 @@ void why_run(struct host *h, struct request *request, uint32_t index)
 
     request->view = NULL;
     request->why = NULL;
+    if (loader_may_wait(h, index, request->key)) {
+        loader_look(h, request); /* to ask is not to admit */
+        return;
+    }
     if (!loader_is_at_hand(h, index, request->key)) {
         enum status status = loader_load(h, index, request->key, request);
         if (status != OK) request_refuse(h, request, status, "too much waits for the archive");
@@ -165,6 +173,41 @@ void why_run(struct host *h, struct request *request, uint32_t index)
         request_refuse(h, request, status, "the instance cannot be shown: %s", status_text(status));
         return;
     }
+    request->view = copy;
+    request->why = why;
+    request_answer(h, request);
+}
+
+/* How many of its name are before it, about, and how many are at work. */
+static enum status waiting_words(struct host *h, const struct instance_view *view, struct why *why)
+{
+    struct backlog_name_view name;
+    char text[WAITING_WORDS_SIZE];
+
+    if (!backlog_name(h->backlog, view->name, &name)) name = (struct backlog_name_view){0};
+    (void)snprintf(
+        text, sizeof text,
+        "its start waits to be admitted: %llu of its name are at work, %llu wait (see the "
+        "limits in [ingest])",
+        (unsigned long long)name.active_n, (unsigned long long)name.waiting_n);
+    why->reason = bytes_of_text(text);
+    return keep(&h->open->arena, &why->reason);
+}
+
+void why_see_waiting(struct host *h, struct request *request, const struct instance_view *view)
+{
+    struct arena *arena = &h->open->arena;
+    struct instance_view *copy = arena_alloc(arena, sizeof *copy);
+    struct why *why = arena_alloc_zero(arena, sizeof *why);
+
+    enum status status = copy == NULL || why == NULL ? E_NOMEM : OK;
+    if (status == OK) status = view_copy(view, false, arena, copy);
+    if (status == OK) status = waiting_words(h, view, why);
+    if (status != OK) {
+        request_refuse(h, request, status, "the instance cannot be shown: %s", status_text(status));
+        return;
+    }
+    request->status = OK;
     request->view = copy;
     request->why = why;
     request_answer(h, request);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Whether an orchestrator waited for something that is not Norn's: a file, a lock, sleep(). Its turn
- * took long by the clock on the wall and next to nothing by that of the CPU, and the thread gave
- * the CPU up by itself: one that was only displaced by others did not.
+ * Whether an orchestrator waited for something that is not Norn's: a file, a lock, sleep(). Its
+ * turn took long by the clock on the wall and next to nothing by that of the CPU, and the thread
+ * gave the CPU up by itself: one that was only displaced by others did not.
  */
 #ifndef LIB_BLOCKED_H
 #define LIB_BLOCKED_H

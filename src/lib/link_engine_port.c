@@ -275,12 +275,10 @@ void engine_work_abandon(struct link_work *work, bool is_unsent, const char *rea
 
     request_begin(w, REQUEST_ABANDON, work_done);
     (void)snprintf(w->reason, sizeof w->reason, "%s", reason);
+    memset(&w->request.lease, 0, sizeof w->request.lease); /* an earlier answer was there */
     w->request.lease.ref = w->ref;
-    w->request.lease.is_lost = false;
     w->request.lease.is_unsent = is_unsent;
-    w->request.lease.is_parked = false;
     w->request.lease.reason = bytes_of_text(w->reason);
-    w->request.lease.extend_ms = 0;
     post(w);
 }
 
@@ -307,8 +305,7 @@ void engine_work_fetch(struct link_work *work)
     atomic_fetch_add(&w->seat->fetching_n, 1);
     request_begin(w, REQUEST_HISTORY, fetched);
     execution_id_text(w->ref.execution_id, w->execution);
-    w->request.history.skip_n = 0;
-    w->request.history.size_max = 0;
+    memset(&w->request.history, 0, sizeof w->request.history); /* likewise */
     w->request.history.execution_id = maybe_some(bytes_make(w->execution, sizeof w->execution));
     post(w);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Policies of an embedded engine by the name of the activity, as its core asks for them. They do not
- * change while the engine is open, so all of its threads may ask.
+ * Policies of an embedded engine by the name of the activity, as its core asks for them. They do
+ * not change while the engine is open, so all of its threads may ask.
  */
 #ifndef LIB_POLICIES_H
 #define LIB_POLICIES_H

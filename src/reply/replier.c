@@ -50,7 +50,8 @@ struct replier {
     uint32_t shards_n;
     uint32_t attached_n;
     struct queue inbox; /* jobs: new ones, and those whose request is done */
-    struct posts *posts;
+    /* NULL until the first job: libcurl and its TLS need some megabytes of their own */
+    struct posts *_Atomic posts;
     struct receivers receivers;
     struct rng rng;
     struct list unposted; /* answers that the engine did not take yet */
@@ -80,7 +81,7 @@ static void to_thread(struct replier *r, struct reply_job *job)
 {
     bool is_pushed = queue_push(&r->inbox, &job->node);
     assert(is_pushed);
-    posts_wake(r->posts);
+    if (r->posts != NULL) posts_wake(r->posts);
 }
 
 static void credited(struct request *request)
@@ -238,20 +239,37 @@ static void post_again(struct replier *r)
     }
 }
 
+/* Waits for the first job. Whoever pushes after the posts are there, wakes them; what was pushed
+ * before is taken in the first turn. */
+static void open_posts(struct replier *r, struct list *taken)
+{
+    while (!r->is_stopping && r->posts == NULL) {
+        struct posts *posts = NULL;
+        if (list_is_empty(taken)) queue_take_all(&r->inbox, taken, -1);
+        if (list_is_empty(taken)) continue;
+        if (posts_open(&r->options.allow, r->options.timeout_ms, &posts) == OK)
+            r->posts = posts;
+        else
+            queue_take_all(&r->inbox, taken, WAIT_MS * NS_PER_MS); /* no memory now */
+    }
+}
+
 static void *replier_main(void *user)
 {
     struct replier *r = user;
     struct list taken;
     list_init(&taken);
+    open_posts(r, &taken);
     while (!r->is_stopping) {
-        posts_wait(r->posts, list_is_empty(&r->unposted) ? WAIT_MS : WAIT_UNPOSTED_MS);
         queue_take_all(&r->inbox, &taken, 0);
         for (struct list *n = list_pop_front(&taken); n != NULL; n = list_pop_front(&taken)) {
             take_job(r, container_of(n, struct reply_job, node));
         }
         take_news(r);
         post_again(r);
+        posts_wait(r->posts, list_is_empty(&r->unposted) ? WAIT_MS : WAIT_UNPOSTED_MS);
     }
+    list_splice_back(&r->unposted, &taken); /* freed with the rest */
     return NULL;
 }
 
@@ -294,7 +312,6 @@ enum status replier_open(const struct reply_options *options, struct replier **o
     rng_init(&r->rng, seed);
     receivers_init(&r->receivers, &r->mem);
     enum status status = r->shards == NULL ? E_NOMEM : OK;
-    if (status == OK) status = posts_open(&r->options.allow, options->timeout_ms, &r->posts);
     if (status == OK) {
         r->is_running = pthread_create(&r->thread, NULL, replier_main, r) == 0;
         if (!r->is_running) status = E_NOMEM;
@@ -319,7 +336,8 @@ void replier_close(struct replier *r)
     }
     r->is_stopping = true;
     if (!r->is_running) return;
-    posts_wake(r->posts);
+    queue_wake(&r->inbox);
+    if (r->posts != NULL) posts_wake(r->posts);
     (void)pthread_join(r->thread, NULL);
     r->is_running = false;
 }

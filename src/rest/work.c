@@ -2,8 +2,8 @@
  *
  * What an agent says about a piece of work, by its token: complete, fail, renew, abandon. The token
  * names the instance, its hub, the step and the attempt, and is signed; what it is worth, the
- * engine decides. It outlives this process: after a restart an answer still counts, when nobody else has
- * the work by then.
+ * engine decides. It outlives this process: after a restart an answer still counts, when nobody
+ * else has the work by then.
  */
 #include "rest/agents.h"
 

@@ -640,6 +640,7 @@ int server_run(const struct server_options *options)
         loop_run(s.loop);
         log_info("stopped");
     } else if (s.engine != NULL) {
+        if (s.front != NULL) options->front->close(s.front); /* it posts to the engine */
         replier_close(s.replier);
         engine_close(s.engine);
     }

@@ -18,6 +18,7 @@ import jsonschema
 # `examples` of its own.
 TEXTS = ["order-1", "a", "default", "0", "-", "t=1", "failed", "failed,completed", "2h", "50ms",
          "https://127.0.0.1:1/x", "2026-11-15T12:00:00Z", "first", "10s", "true", "wait=1", "x" * 32]
+SHORT = "50ms"  # of what waits for something that does not come
 STRANGE = ["", "ä ö", "\"", "a b", "%", "../..", "x" * 300, "null", "\u2028", "'", "<b>", "0", "-1"]
 
 
@@ -59,6 +60,8 @@ class Operation:
             if self.body_type is None or kind == "application/json":
                 self.body_type, self.body = kind, media["schema"]
         self.is_body_needed = request.get("required", False)
+        schema = document.follow(self.body or {})
+        self.can_wait = "wait" in schema.get("properties", {})
 
 
 # ---- values ----
@@ -151,13 +154,17 @@ class Request:
             if p["in"] == "path":
                 path = path.replace("{%s}" % p["name"], quote(value))
             elif p["in"] == "query":
-                self.query[p["name"]] = value
+                self.query[p["name"]] = SHORT if p["name"] == "wait" else value
             else:
                 self.headers[p["name"]] = p.get("example") or text_of(value)
         self.path, self.method, self.body = path, operation.method, None
-        if operation.body is not None and (operation.is_body_needed or maker.random.random() < 0.7):
+        if operation.body is None:
+            return
+        if operation.is_body_needed or operation.can_wait or maker.random.random() < 0.7:
             self.headers["Content-Type"] = operation.body_type
             value = maker.value(operation.body)
+            if operation.can_wait:
+                value["wait"] = SHORT
             self.body = json.dumps(value, ensure_ascii=maker.random.random() < 0.5).encode()
 
     def url(self):
@@ -213,7 +220,8 @@ def breakages(operation, maker):
         r.body, r.headers["Content-Type"] = b"<a/>", "application/xml"
 
     def any_value(r):
-        r.body = json.dumps(maker.anything()).encode()
+        value = maker.anything()
+        r.body = json.dumps([value] if operation.can_wait else value).encode()
         r.headers["Content-Type"] = operation.body_type
 
     yield "a cut body", None, cut

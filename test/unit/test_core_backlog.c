@@ -326,3 +326,32 @@ TEST(no_memory_puts_nothing_off_halfway)
         kit_free(k);
     }
 }
+
+/* Recovery meets what was carried forward behind what came later: the line is by order again. */
+TEST(lines_are_put_into_their_order)
+{
+    struct backlog_options options = SMALL;
+    struct backlog *b = NULL;
+    struct queued page[1000];
+    size_t n = 0;
+    options.mem = mem_process();
+    options.partitions_n = 1;
+    options.active_max = options.active_max_by_name = 0;
+    EXPECT_STATUS(OK, backlog_new(&options, &b));
+    for (uint32_t i = 0; i < 1000; i++) {
+        uint64_t order = 1 + i * UINT64_C(7919) % 1009; /* each once, in no order */
+        struct queued queued = {.order = order, .lsn = i + 1, .size = 10};
+        EXPECT(backlog_reserve(b));
+        backlog_add(b, order, &queued, BYTES_LITERAL("o"));
+    }
+    backlog_sort(b);
+    backlog_check(b);
+    EXPECT_EQ(1000, backlog_pick(b, 1, UINT64_MAX, page, 1000));
+    for (size_t i = 1; i < 1000; i++) EXPECT(page[i - 1].order < page[i].order);
+    EXPECT_STATUS(OK, backlog_list(b, page[499].order, BYTES_NONE, page, 1000, &n));
+    EXPECT_EQ(500, n);
+    EXPECT_EQ(1, backlog_lsn(b)); /* by age it is as it came */
+    backlog_drop(b, 0);
+    EXPECT_EQ(0, backlog_n(b));
+    backlog_free(b);
+}

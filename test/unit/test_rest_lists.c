@@ -163,6 +163,8 @@ TEST(a_purge_removes_what_matches_and_has_ended)
     EXPECT_EQ(400, rested_ask(line, "POST", path, NULL, "{\"state\":\"failed\"}"));
     EXPECT_EQ(200, rested_ask(line, "POST", path, NULL, "{\"status\":\"failed\",\"dryRun\":true}"));
     EXPECT_TEXT("{\"matches\":2,\"isExact\":true,\"sample\":[\"f-1\",\"f-2\"]}", line_body(line));
+    EXPECT_EQ(200, rested_ask(line, "POST", path, NULL, "{\"idPrefix\":\"w-\",\"dryRun\":true}"));
+    EXPECT_TEXT("{\"matches\":0,\"isExact\":true,\"sample\":[]}", line_body(line));
     EXPECT_EQ(200, rested_ask(line, "POST", path, NULL, "{\"idPrefix\":\"w-\"}"));
     EXPECT_TEXT("{\"purged\":0,\"isComplete\":true}", line_body(line));
     EXPECT_EQ(200, rested_ask(line, "POST", path, NULL,

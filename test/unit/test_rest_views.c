@@ -102,17 +102,34 @@ static void await_part(struct line *line, const char *part)
     }
 }
 
-static void await_why(struct line *line, const char *id, const char *part)
+/* Until the engine has answered what it was asked. */
+static void await_quiet(void)
 {
-    char path[100];
+    for (int n = 0; n < 20; n++) {
+        struct pollfd wait = {.fd = world.served.bell_fd, .events = POLLIN};
+        (void)poll(&wait, 1, 5);
+        rested_turn(&world);
+    }
+}
+
+/* Asks until the answer has this. */
+static void await_answer(struct line *line, const char *path, const char *part)
+{
     int64_t until_ns = clock_mono_ns() + 20 * NS_PER_S;
 
-    (void)snprintf(path, sizeof path, "/v1/instances/%s/why", id);
     do {
         EXPECT_EQ(200, rested_ask(line, "GET", path, NULL, NULL));
         if (clock_mono_ns() > until_ns)
             test_fail(__FILE__, __LINE__, "\"%s\" did not come, but %s", part, line_body(line));
     } while (!line_has(line, part));
+}
+
+static void await_why(struct line *line, const char *id, const char *part)
+{
+    char path[100];
+
+    (void)snprintf(path, sizeof path, "/v1/instances/%s/why", id);
+    await_answer(line, path, part);
 }
 
 static unsigned poll_for(struct line *line, const char *body)
@@ -204,8 +221,7 @@ TEST(an_agent_fails_a_step)
     EXPECT_EQ(400, tell(line, token, "fail", "{\"kind\":\"x\"}"));
     EXPECT_EQ(200, tell(line, token, "fail",
                         "{\"type\":\"OutOfStock\",\"message\":\"none left\",\"retryable\":false}"));
-    EXPECT_EQ(200, rested_ask(line, "GET", "/v1/instances/a/history", NULL, NULL));
-    EXPECT(line_has(line, "taskFailed"));
+    await_answer(line, "/v1/instances/a/history", "taskFailed"); /* once a turn has read it */
     EXPECT(line_has(line, "OutOfStock"));
     EXPECT(line_has(line, "none left"));
     rested_close(&world);
@@ -336,7 +352,8 @@ TEST(an_engine_that_is_full_does_not_lose_work)
     rested_close(&world);
 }
 
-/* Whichever allocation fails on the way: the step is there for the next poll, or this one has it. */
+/* Whichever allocation fails on the way: the step is there for the next poll, or this one has
+ * it. */
 TEST(memory_that_is_short_loses_no_work)
 {
     struct line *line = open_world(1);
@@ -421,6 +438,8 @@ TEST(changes_are_streamed)
     EXPECT_EQ(200, all->status);
     EXPECT(line_has_header(all, "content-type: text/event-stream"));
     start(line, "a", "done");
+    EXPECT_EQ(201,
+              rested_ask(line, "PUT", "/v1/instances/other?hub=h2", NULL, "{\"name\":\"done\"}"));
     start(line, "b1", "done");
     await_part(some, "\"id\":\"b1\"");
     EXPECT(line_has(some, "event: instance\ndata: {\"id\":\"b1\",\"hub\":\"default\","
@@ -430,6 +449,7 @@ TEST(changes_are_streamed)
     await_part(all, "\"id\":\"b1\",\"hub\":\"default\",\"name\":\"done\",\"status\":\"completed\"");
     EXPECT(
         line_has(all, "\"id\":\"a\",\"hub\":\"default\",\"name\":\"done\",\"status\":\"pending\""));
+    EXPECT(!line_has(all, "\"id\":\"other\"")); /* in another hub */
     EXPECT(!all->is_over);
     size_t before = all->body.len;
     rested_advance_ms(&world, 15001);
@@ -540,22 +560,39 @@ TEST(a_slow_reader_has_a_gap)
     rested_close(&world);
 }
 
-/* What comes faster than it can be taken is a gap too, not memory. */
-TEST(a_feed_that_is_too_fast_has_a_gap)
+/* One alert on a page of its own. */
+static void pretend_alert(const char *text)
+{
+    struct host_change change = {.key = BYTES_LITERAL("default/a"), .is_alert = true, .text = text};
+
+    feed_changed(world.options.feed, 9, &change);
+    feed_changed(world.options.feed, 9, NULL);
+}
+
+/* What is dropped was read already: then it is no gap. */
+TEST(old_changes_go_when_they_were_read)
 {
     static char text[60000];
     struct line *line = open_world(1);
     rested_send(line, "GET", "/v1/events", NULL, NULL);
     memset(text, 'a', sizeof text - 1);
-    struct host_change change = {.key = BYTES_LITERAL("default/a"), .is_alert = true, .text = text};
-    for (int n = 0; n < 1000; n++) {
-        feed_changed(world.options.feed, 9, &change);
-        feed_changed(world.options.feed, 9, NULL);
-    }
+    pretend_alert(text);
+    await_part(line, "event: alert");
+    for (int n = 0; n < 69; n++) pretend_alert(text); /* together too much by the first one */
+    pretend_alert("the last");
+    await_part(line, "the last");
+    EXPECT(!line_has(line, "event: gap"));
+    rested_close(&world);
+}
+
+/* What comes faster than it can be taken is a gap too, not memory. */
+TEST(a_feed_that_is_too_fast_has_a_gap)
+{
+    struct line *line = open_world(1);
+    rested_send(line, "GET", "/v1/events", NULL, NULL);
+    for (int n = 0; n < 10000; n++) pretend_alert("one of many");
     await_part(line, "event: gap");
-    change.text = "the last";
-    feed_changed(world.options.feed, 9, &change);
-    feed_changed(world.options.feed, 9, NULL);
+    pretend_alert("the last");
     await_part(line, "event: alert\ndata: {\"id\":\"a\",\"hub\":\"default\",\"text\":\"the last\"");
     rested_close(&world);
 }
@@ -578,8 +615,14 @@ TEST(a_history_is_followed_to_its_end)
     last_id(tail, id);
     EXPECT_EQ(200, poll_for(line, "{\"wait\":\"20s\"}"));
     EXPECT(line_value(line, "token", token));
+    for (int n = 0; n < 6; n++) { /* the engine is asked less and less, every 8 s in the end */
+        rested_advance_ms(&world, 500 << n);
+        await_quiet();
+    }
+    int64_t begin_ns = clock_mono_ns();
     EXPECT_EQ(200, tell(line, token, "complete", "[1,\n2]"));
     EXPECT_EQ(200, rested_await(tail)); /* by its change of status, not by time */
+    EXPECT(clock_mono_ns() - begin_ns < 7 * NS_PER_S);
     EXPECT(line_has(tail, "data: {\"eventId\""));
     EXPECT(line_has(tail, "[1,\ndata: 2]"));
     EXPECT(line_has(tail, "executionCompleted"));

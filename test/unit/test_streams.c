@@ -581,7 +581,7 @@ TEST(a_lock_that_runs_out_gives_the_message_to_another)
     EXPECT_EQ(2, receive(2, got));
     stream_world_advance(&w, 9000);
     EXPECT_STATUS(OK, answer(STREAM_REQUEST_RENEW, &got[1]));
-    stream_world_advance(&w, 2000);
+    w.wall_ns += 2000 * NS_PER_MS; /* nobody has looked at the locks since */
     EXPECT_STATUS(E_STALE, answer(STREAM_REQUEST_COMPLETE, &got[0]));
     EXPECT_EQ(1, receive(2, again));
     EXPECT_EQ(0, again[0].offset);
@@ -614,6 +614,30 @@ TEST(a_waiting_receive_gets_what_is_given_back)
     EXPECT(call.is_done);
     EXPECT_EQ(1, call.request.items_n);
     stream_call_release(&call);
+    close_world();
+}
+
+/* More than one answer may have: the rest is as if it had never been delivered. */
+TEST(what_does_not_fit_into_a_receive_is_given_to_the_next)
+{
+    static char value[(1 << 20) + 1];
+    struct got got[10];
+
+    stream_world_init(&w, 33);
+    w.options.chunks_size_max = (size_t)64 << 20;
+    EXPECT_STATUS(OK, stream_world_open(&w));
+    make_queue(0, 1);
+    memset(value, 'x', sizeof value - 1);
+    for (int i = 0; i < 8; i++) {
+        EXPECT_STATUS(OK, stream_world_append(&w, "s", NULL, value, -1, NULL));
+    }
+    uint32_t n = receive(8, got);
+    EXPECT(n >= 2);
+    EXPECT(n < 8);
+    uint32_t more_n = receive(8, got);
+    EXPECT(more_n >= 2);
+    EXPECT_EQ(n, got[0].offset);
+    EXPECT_EQ(1, got[0].delivery);
     close_world();
 }
 
