@@ -15,6 +15,7 @@
 #include "host/format.h"
 #include "store/check.h"
 #include "store/io.h"
+#include "stream/streams.h"
 #include "wire/json.h"
 
 #include <stdio.h>
@@ -22,6 +23,7 @@
 #include <sys/stat.h>
 
 #define STREAMS_JOURNAL "streams/journal"
+#define STREAMS_SNAPSHOT "streams/snapshot"
 
 struct checking {
     struct cli *cli;
@@ -94,6 +96,20 @@ static void check_shard(struct checking *c, uint32_t shard)
     check_journal(c, directory, report.applied_lsn);
 }
 
+static void check_streams(struct checking *c)
+{
+    uint64_t lsn = 0;
+    char found[64];
+
+    enum status status = streams_check_snapshot(c->io, STREAMS_SNAPSHOT, mem_process(), &lsn);
+    if (status == OK)
+        (void)snprintf(found, sizeof found, "as of frame %llu", (unsigned long long)lsn);
+    else
+        (void)snprintf(found, sizeof found, "%s", status_text(status));
+    if (status != E_NOT_FOUND) tell(c, status, STREAMS_SNAPSHOT, found);
+    check_journal(c, STREAMS_JOURNAL, lsn);
+}
+
 static bool has_directory(const char *root, const char *name)
 {
     char path[4096];
@@ -116,7 +132,7 @@ static void check_stores(struct checking *c)
         (void)snprintf(found, sizeof found, "%s", status_text(status));
     tell(c, status, "format", found);
     for (uint32_t n = 0; status == OK && n < format.shards_n; n++) check_shard(c, n);
-    if (has_directory(c->path, STREAMS_JOURNAL)) check_journal(c, STREAMS_JOURNAL, 0);
+    if (has_directory(c->path, STREAMS_JOURNAL)) check_streams(c);
 }
 
 static int open_directory(struct checking *c, struct io_file **lock)

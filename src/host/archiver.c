@@ -20,6 +20,7 @@
 #define LASTING_NS (30 * NS_PER_S)
 #define MAINTAIN_NS (10 * NS_PER_S) /* when there was nothing to do */
 #define PROBE_NS NS_PER_S
+#define HELD_NS NS_PER_S /* how often to look whether it still is */
 #define ARENA_CHUNK_SIZE ((size_t)64 << 10)
 
 static void run_round(struct job *job);
@@ -471,6 +472,7 @@ void archiver_turn(struct host *h)
 {
     struct archiver *a = &h->archiver;
 
+    if (hold_phase(&h->hold) != HOLD_NONE) return;
     if (a->state == ROUND_IDLE) begin_round(h);
     if (a->state == ROUND_BUILT && !h->is_dead && !a->is_given_up &&
         (h->lsn_durable >= a->needs_lsn || planted("archive_ahead")) && h->now_ns >= a->retry_ns) {
@@ -497,6 +499,7 @@ int64_t archiver_wake_ns(const struct host *h)
     const struct archiver *a = &h->archiver;
     int64_t at_ns = !host_is_disk_low(h) || a->is_trimming ? INT64_MAX : a->probe_ns;
 
+    if (hold_phase(&h->hold) != HOLD_NONE) return h->now_ns + HELD_NS;
     switch (a->state) {
     case ROUND_RUNNING: return at_ns;
     case ROUND_BUILT:
@@ -507,6 +510,14 @@ int64_t archiver_wake_ns(const struct host *h)
     if (may_maintain(h)) at_ns = earlier(at_ns, a->maintain_ns);
     if (!a->waits_for_loader && has_instances(h)) at_ns = earlier(at_ns, a->next_ns);
     return at_ns;
+}
+
+bool archiver_is_still(const struct host *h)
+{
+    const struct archiver *a = &h->archiver;
+
+    return (a->state == ROUND_IDLE || a->state == ROUND_BUILT) && !a->is_maintaining &&
+           !a->is_trimming;
 }
 
 bool archiver_is_quiet(const struct host *h)

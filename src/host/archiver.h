@@ -107,6 +107,8 @@ void archiver_finish(struct host *h);
 void archiver_turn(struct host *h);
 /* When archiver_turn should be called; engine time. */
 int64_t archiver_wake_ns(const struct host *h);
+/* Its files are at rest, and stay so while the host is held. */
+bool archiver_is_still(const struct host *h);
 /* Nothing under way, and (while stopping) nothing finished left to archive. */
 bool archiver_is_quiet(const struct host *h);
 

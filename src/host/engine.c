@@ -506,6 +506,12 @@ enum status engine_stats(struct engine *e, struct host_stats *out)
     return OK;
 }
 
+struct hold *engine_hold(struct engine *e, uint32_t shard)
+{
+    assert(shard < e->format.shards_n);
+    return host_hold(e->shards[shard].host);
+}
+
 uint32_t engine_partitions_n(const struct engine *e) { return e->format.partitions_n; }
 uint32_t engine_shards_n(const struct engine *e) { return e->format.shards_n; }
 const uint64_t *engine_mac_key(const struct engine *e) { return e->format.mac_key; }

@@ -59,6 +59,9 @@ enum status engine_call_to(struct engine *e, uint32_t shard, struct request *req
 /* The sum over all shards; lsn_* of shard 0. E_UNAVAILABLE. */
 enum status engine_stats(struct engine *e, struct host_stats *out);
 
+/* That of a shard, for backups; see backup.h. */
+struct hold *engine_hold(struct engine *e, uint32_t shard);
+
 uint32_t engine_partitions_n(const struct engine *e);
 uint32_t engine_shards_n(const struct engine *e);
 /* For completion tokens; lives as long as the engine. */

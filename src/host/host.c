@@ -10,6 +10,7 @@
 
 #define RELEASES_N_MAX                                                                             \
     64u /* batches without records that one turn releases; the next one goes on */
+#define PAUSE_NS (100 * NS_PER_MS) /* at most so long without a look, while paused */
 #define CACHE_LINE_SIZE 64
 #define RETRY_JITTER_PERCENT 20
 #define DAMAGE_SIZE 400 /* as promised in host.h */
@@ -169,6 +170,7 @@ static void parts_release(struct host *h)
     if (h->backlog != NULL) backlog_free(h->backlog);
     admission_release(h);
     queue_release(&h->posted);
+    hold_release(&h->hold);
 }
 
 static void host_free(struct host *h)
@@ -204,6 +206,7 @@ enum status host_open(struct env *env, struct journal *journal, struct archive *
     env->ops->random(env, h->seed, sizeof h->seed);
     env->ops->random(env, &h->rng, sizeof h->rng); /* all of its state, not only a seed */
     queue_init(&h->posted, options->queue_n_max);
+    hold_init(&h->hold, options->wake, options->user);
     list_init(&h->taken);
     list_init(&h->refused);
     h->purger.post = post_within;
@@ -372,6 +375,34 @@ static void tell(const struct host *h)
     if (h->options.told != NULL) h->options.told(h->options.told_user);
 }
 
+struct hold *host_hold(struct host *h) { return &h->hold; }
+
+/* Answers who wants to copy our files. True: nothing may be stepped now. */
+static bool is_pausing(struct host *h)
+{
+    if (hold_phase(&h->hold) == HOLD_NONE) return false;
+    hold_watch(&h->hold, h->is_stopping, h->env->ops->mono_ns(h->env));
+    enum hold_phase phase = hold_phase(&h->hold);
+    if (phase == HOLD_ASKED && archiver_is_still(h)) hold_ready(&h->hold);
+    if (phase == HOLD_PAUSING && h->commit.batch == NULL && batch_is_empty(h->open))
+        hold_still(&h->hold, h->lsn_durable);
+    return phase == HOLD_PAUSING || phase == HOLD_STILL;
+}
+
+/* A turn in which nothing is begun: what was stepped becomes durable and is told. */
+static int64_t pausing_turn(struct host *h)
+{
+    for (uint32_t n = 0; n < RELEASES_N_MAX && !h->is_dead; n++) {
+        if (!commit_turn(h)) break;
+    }
+    commit_release_refused(h);
+    tell(h);
+    if (h->is_dead) return INT64_MAX;
+    bool is_still = !is_pausing(h) || hold_phase(&h->hold) == HOLD_STILL;
+    /* Who holds us wakes us; what is posted meanwhile waits. */
+    return is_still || h->commit.batch != NULL ? PAUSE_NS : 0;
+}
+
 int64_t host_turn(struct host *h)
 {
     if (h->is_dead) return INT64_MAX;
@@ -379,6 +410,7 @@ int64_t host_turn(struct host *h)
         clock_advance(&h->clock, h->env->ops->wall_ns(h->env), h->env->ops->mono_ns(h->env));
     commit_finish(h);
     tell(h); /* before the next batch is made */
+    if (!h->is_dead && is_pausing(h)) return pausing_turn(h);
     if (!h->is_dead) archiver_finish(h);
     admission_begin(h);
     if (!h->is_dead) loader_finish(h);

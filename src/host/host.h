@@ -128,6 +128,10 @@ int64_t host_turn(struct host *h);
 void host_stop(struct host *h);
 bool host_is_quiet(const struct host *h);
 
+/* For who copies the files of this host while it runs: see hold.h. */
+struct hold;
+struct hold *host_hold(struct host *h);
+
 struct host_stats {
     struct core_stats core;      /* sum of its partitions */
     struct core_gauges gauges;   /* likewise */

@@ -17,6 +17,7 @@
 #include "host/archiver.h"
 #include "host/batch.h"
 #include "host/filter.h"
+#include "host/hold.h"
 #include "host/host.h"
 #include "host/messages.h"
 #include "host/purge.h"
@@ -88,7 +89,8 @@ struct host {
     struct purger purger;
     struct backlog *backlog;
     struct admission admission;
-    bool is_holding; /* memory is full: starts wait */
+    struct hold hold; /* for backups */
+    bool is_holding;  /* memory is full: starts wait */
 
     /* Alerts are logged at most ALERT_LOGS_N times in ALERT_LOGS_NS. */
     int64_t alert_period_ns; /* when the present period began */

@@ -4,6 +4,7 @@
  * those that wait are told.
  */
 #include "rest/agents.h"
+#include "rest/backup.h"
 #include "rest/changes.h"
 
 #include "rest/stream_desk.h"
@@ -145,6 +146,7 @@ void rest_bell(struct rest *r)
     desk_collect(r->desk);
     if (r->streams != NULL) stream_desk_collect(r->streams);
     changes_collect(r->changes);
+    backups_collect(r->backups);
 }
 
 int64_t rest_tick(struct rest *r)
@@ -171,6 +173,7 @@ void rest_drain(struct rest *r)
     struct list *next;
 
     r->is_draining = true;
+    backups_cancel(r->backups);
     if (r->streams != NULL) stream_desk_stop(r->streams);
     for (struct list *node = list_first(&r->asks); node != NULL; node = next) {
         struct ask *ask = container_of(node, struct ask, node);
@@ -184,6 +187,7 @@ bool rest_is_quiet(const struct rest *r)
     /* The streams end first: they post to the engine. */
     if (r->streams != NULL && !stream_desk_is_over(r->streams)) return false;
     if (r->streams != NULL && stream_desk_errands_n(r->streams) > 0) return false;
+    if (!backups_are_quiet(r->backups)) return false;
     return list_is_empty(&r->asks) && desk_errands_n(r->desk) == 0 && agents_are_quiet(r->agents);
 }
 
@@ -241,11 +245,13 @@ enum status rest_new(const struct front_options *options, int64_t now_ns, struct
     if (status == OK) status = changes_new(r, &r->changes);
     if (status == OK) status = agents_new(r, &r->agents);
     if (status == OK) status = desk_new(&desk, &r->desk);
+    if (status == OK && (r->backups = backups_new(r)) == NULL) status = E_NOMEM;
     if (status == OK && options->directory != NULL && options->wake != NULL) {
         status = stream_desk_new(options, &r->streams);
     }
     if (status != OK) {
         if (r->agents != NULL) agents_free(r->agents);
+        if (r->backups != NULL) backups_free(r->backups);
         if (r->changes != NULL) changes_free(r->changes);
         if (r->desk != NULL) desk_free(r->desk);
         arena_release(&r->routes);
@@ -268,6 +274,7 @@ void rest_free(struct rest *r)
     }
     agents_free(r->agents);
     changes_free(r->changes);
+    backups_free(r->backups);
     desk_free(r->desk);
     if (r->streams != NULL) stream_desk_free(r->streams);
     arena_release(&r->routes);
@@ -276,6 +283,7 @@ void rest_free(struct rest *r)
 
 void rest_close(struct rest *r)
 {
+    backups_join(r->backups);
     if (r->streams != NULL) stream_desk_join(r->streams);
 }
 

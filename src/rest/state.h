@@ -204,6 +204,7 @@ struct rest {
     struct list uncancelled; /* waits.c */
     struct changes *changes; /* changes.c */
     struct agents *agents;   /* agents.c */
+    struct backups *backups; /* backup.c */
     struct rng rng;
     struct front_stats stats;
 };
@@ -226,6 +227,7 @@ void rest_fresh_id(struct rest *r, char out[FRESH_ID_SIZE]);
     X(routes_history)                                                                              \
     X(routes_purge)                                                                                \
     X(routes_entities)                                                                             \
+    X(routes_backup)                                                                               \
     X(routes_stats)                                                                                \
     X(routes_streams)                                                                              \
     X(routes_groups)                                                                               \

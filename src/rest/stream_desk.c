@@ -142,6 +142,8 @@ void stream_desk_collect(struct stream_desk *d)
     }
 }
 
+struct streams *stream_desk_streams(struct stream_desk *d) { return d->streams; }
+
 size_t stream_desk_errands_n(const struct stream_desk *d) { return d->errands_n; }
 
 void stream_desk_stats(struct stream_desk *d, struct front_stream_stats *out)

@@ -40,6 +40,8 @@ void stream_desk_join(struct stream_desk *d);
 void stream_desk_free(struct stream_desk *d);
 /* Calls done() of errands that came back. */
 void stream_desk_collect(struct stream_desk *d);
+/* For backups. */
+struct streams *stream_desk_streams(struct stream_desk *d);
 size_t stream_desk_errands_n(const struct stream_desk *d);
 void stream_desk_stats(struct stream_desk *d, struct front_stream_stats *out);
 

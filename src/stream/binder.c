@@ -178,6 +178,16 @@ bool streams_binder_is_quiet(const struct streams *s)
     return true;
 }
 
+bool streams_binder_has_sent(const struct streams *s)
+{
+    if (s->binder == NULL) return false;
+    for (struct list *at = list_first(&s->binder->bounds); at != NULL;
+         at = list_next(&s->binder->bounds, at)) {
+        if (container_of(at, struct bound, node)->sent_n > 0) return true;
+    }
+    return false;
+}
+
 void streams_binder_stop(struct streams *s)
 {
     if (s->binder != NULL) s->binder->is_stopping = true;
@@ -356,7 +366,10 @@ static void send_slots(struct bound *b)
 {
     struct streams *s = b->s;
 
+    enum hold_phase phase = hold_phase(&s->hold);
+
     if (!b->is_learned || s->binder->is_stopping) return;
+    if (phase != HOLD_NONE && phase != HOLD_HELD) return;
     for (uint64_t offset = b->base; offset < b->base + b->n; offset++) {
         struct slot *slot = slot_at(b, offset);
         if (slot->state != SLOT_WAITING) continue;

@@ -331,6 +331,7 @@ void streams_mover_turn(struct streams *s)
         finish(s);
         if (s->is_dead) return;
     }
+    if (hold_phase(&s->hold) != HOLD_NONE) return;
     if (m->state == STREAM_MOVER_IDLE) {
         if (!list_is_empty(&s->core.gone)) reap_gone(s);
         if (m->doomed_next.len == 0 || m->doomed_lsn > s->lsn_durable) return;

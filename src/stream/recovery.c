@@ -31,8 +31,7 @@ void streams_write_snapshot(struct streams *s, uint64_t lsn, struct buffer *out)
     store_u32(out->ptr + 12, crc32c(0, out->ptr + 16, out->len - 16));
 }
 
-static enum status use_snapshot(struct streams *s, struct bytes file, uint64_t *lsn,
-                                int64_t *time_ns)
+static enum status read_head(struct bytes file, uint64_t *lsn, int64_t *time_ns)
 {
     if (file.len < SNAPSHOT_HEAD_SIZE || memcmp(file.ptr, magic, sizeof magic) != 0) {
         return E_CORRUPT;
@@ -41,6 +40,15 @@ static enum status use_snapshot(struct streams *s, struct bytes file, uint64_t *
     if (load_u32(file.ptr + 8) != SNAPSHOT_VERSION) return E_VERSION;
     *lsn = load_u64(file.ptr + 16);
     *time_ns = (int64_t)load_u64(file.ptr + 24);
+    return OK;
+}
+
+static enum status use_snapshot(struct streams *s, struct bytes file, uint64_t *lsn,
+                                int64_t *time_ns)
+{
+    enum status status = read_head(file, lsn, time_ns);
+
+    if (status != OK) return status;
     return stream_core_restore(
         &s->core, bytes_make(file.ptr + SNAPSHOT_HEAD_SIZE, file.len - SNAPSHOT_HEAD_SIZE));
 }
@@ -61,6 +69,19 @@ static enum status read_snapshot(struct streams *s, char *damage, uint64_t *lsn,
     } else if (status == E_NOT_FOUND) {
         status = OK;
     }
+    buffer_release(&file);
+    return status;
+}
+
+enum status streams_check_snapshot(struct io *io, const char *path, struct mem *mem, uint64_t *lsn)
+{
+    struct buffer file;
+    int64_t time_ns;
+
+    *lsn = 0;
+    buffer_init(&file, mem);
+    enum status status = io_read_file(io, path, SNAPSHOT_SIZE_MAX, &file);
+    if (status == OK) status = read_head(buffer_view(&file), lsn, &time_ns);
     buffer_release(&file);
     return status;
 }

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/queue.h"
+#include "host/hold.h"
 #include "stream/core.h"
 #include "stream/segment.h"
 #include "stream/streams.h"
@@ -138,6 +139,7 @@ struct streams {
     int64_t bury_ns; /* not before */
     int64_t retention_ns;
     struct stream_binder *binder; /* NULL without starter */
+    struct hold hold;             /* for backups */
 
     uint64_t under_way_n; /* requests taken and not answered */
     struct stream_stats counts;
@@ -210,6 +212,8 @@ void streams_binder_turn(struct streams *s);
 int64_t streams_binder_next_ns(const struct streams *s);
 void streams_binder_stop(struct streams *s);
 bool streams_binder_is_quiet(const struct streams *s);
+/* A start is under way. */
+bool streams_binder_has_sent(const struct streams *s);
 void streams_binder_forget(struct streams *s, uint32_t number);
 
 #endif

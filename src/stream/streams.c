@@ -8,6 +8,7 @@
 #include "base/log.h"
 
 #define RELEASES_N_MAX 64u /* batches without records that one turn releases */
+#define HELD_NS NS_PER_S   /* how often to look whether it still is */
 #define TAKEN_N_MAX 4096u  /* requests of one turn */
 #define SPARE_RETRY_NS (NS_PER_S / 2)
 
@@ -86,6 +87,7 @@ static void streams_free(struct streams *s)
     buffer_release(&s->batches[1].payload);
     queue_release(&s->posted);
     pthread_mutex_destroy(&s->stats_mutex);
+    hold_release(&s->hold);
     journal_close(s->journal);
     mem_release(&s->own);
     mem_give(mem, s, sizeof *s);
@@ -131,6 +133,7 @@ enum status streams_open(struct env *env, struct io *io, struct journal *journal
     s->own.fail_any_at = options->mem->fail_any_at;
     queue_init(&s->posted, options->queue_n_max);
     pthread_mutex_init(&s->stats_mutex, NULL);
+    hold_init(&s->hold, options->wake, options->wake_user);
     list_init(&s->taken);
     list_init(&s->dirty);
     heap_init(&s->waiting);
@@ -425,11 +428,28 @@ static int64_t next_due_ns(const struct streams *s)
     if (s->commit.batch != NULL && s->commit.retry_ns != 0) {
         due_ns = least(due_ns, s->commit.retry_ns);
     }
-    if (s->mover.state == STREAM_MOVER_RETRY) due_ns = least(due_ns, s->mover.retry_ns);
+    bool is_held = hold_phase(&s->hold) != HOLD_NONE;
+    if (is_held) due_ns = least(due_ns, s->now_ns + HELD_NS);
+    if (s->mover.state == STREAM_MOVER_RETRY && !is_held) {
+        due_ns = least(due_ns, s->mover.retry_ns);
+    }
     if (!list_is_empty(&s->core.dying) && !s->is_burying) due_ns = least(due_ns, s->bury_ns);
     due_ns = least(due_ns, streams_binder_next_ns(s));
     if (!s->is_stopping) due_ns = least(due_ns, s->retention_ns);
     return due_ns;
+}
+
+struct hold *streams_hold(struct streams *s) { return &s->hold; }
+
+/* Answers who wants to copy our files. */
+static void hold_turn(struct streams *s)
+{
+    if (hold_phase(&s->hold) == HOLD_NONE) return;
+    hold_watch(&s->hold, s->is_stopping, s->env->ops->mono_ns(s->env));
+    bool is_still = s->mover.state != STREAM_MOVER_BUSY && !s->mover.is_trimming;
+    if (is_still && !streams_binder_has_sent(s)) hold_ready(&s->hold);
+    /* Only the binder has to do with others; the rest goes on, in frames behind this one. */
+    hold_still(&s->hold, s->lsn_durable);
 }
 
 int64_t streams_turn(struct streams *s)
@@ -451,6 +471,7 @@ int64_t streams_turn(struct streams *s)
     streams_binder_turn(s);
     for (uint32_t n = 0; n < RELEASES_N_MAX && streams_commit_turn(s); n++) is_busy = true;
     streams_mover_turn(s);
+    hold_turn(s);
     streams_tell_stats(s);
     if (s->is_dead) return INT64_MAX;
     if (is_busy && s->commit.batch == NULL) return 0;

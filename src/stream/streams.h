@@ -68,6 +68,14 @@ bool streams_is_quiet(const struct streams *s);
 /* From any thread. False: too much under way, or stopped; the request stays the caller's. */
 bool streams_post(struct streams *s, struct stream_request *request);
 
+/* For who copies the files of the streams while they run: see host/hold.h. While it is asked for,
+ * until it goes on, no message starts an instance. */
+struct hold;
+struct hold *streams_hold(struct streams *s);
+/* Copies all of `streams/`: the frames up to this one, and the files, which are held. */
+struct copy;
+enum status streams_copy(struct copy *c, uint64_t lsn);
+
 struct stream_stats {
     uint64_t streams_n;
     uint64_t appended_n; /* since the start, as all counts are */
@@ -86,6 +94,11 @@ struct stream_stats {
 };
 /* From any thread, at any time. */
 void streams_stats(struct streams *s, struct stream_stats *out);
+
+/* For norn check: whether the file of a snapshot is whole, and the frames up to which LSN it stands
+ * for, which the journal need not have. E_NOT_FOUND: there is none, which is *lsn 0. E_CORRUPT,
+ * E_VERSION, E_IO, E_NOMEM. */
+enum status streams_check_snapshot(struct io *io, const char *path, struct mem *mem, uint64_t *lsn);
 
 /* For tests: the digest of the core. */
 enum status streams_digest(struct streams *s, uint64_t *out);

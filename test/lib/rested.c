@@ -130,7 +130,7 @@ struct line *rested_line(struct rested *r)
         .counters = &r->served.counters,
         .grpc = service_grpc(r->served.service),
         .http = rest_http(r->rest),
-        .is_trusted = true,
+        .is_trusted = !r->is_stranger,
     };
     EXPECT_STATUS(OK, conn_new(&options, served_now_ns(&r->served), &line->conn));
     return line;

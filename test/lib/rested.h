@@ -37,6 +37,7 @@ struct rested {
     unsigned pages_n; /* requests that the pages got */
     struct line lines[RESTED_LINES_MAX];
     unsigned lines_n;
+    bool is_stranger; /* lines made from now on come from another machine */
 };
 
 void rested_init(struct rested *r);

@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 #include "base/queue.h"
+#include "host/backup.h"
 #include "test/lib/test.h"
 #include "test/unit/host_programs.h"
 
@@ -15,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <time.h>
 
 /* ---- a worker with a thread of its own ---- */
 
@@ -615,5 +617,127 @@ TEST(mac_key_stays)
     engine_close(e);
     e = open_engine(&options);
     EXPECT(memcmp(key, engine_mac_key(e), sizeof key) == 0);
+    engine_close(e);
+}
+
+/* ---- backups ---- */
+
+static const atomic_bool never_cancelled;
+static char backup_path[512];
+
+static struct backup backup_of(struct engine *e, const char *directory)
+{
+    (void)snprintf(backup_path, sizeof backup_path, "%s/copy", directory);
+    return (struct backup){
+        .engine = e,
+        .directory = directory,
+        .path = backup_path,
+        .is_cancelled = &never_cancelled,
+    };
+}
+
+static bool is_there(const char *suffix)
+{
+    char path[600];
+    struct stat found;
+
+    (void)snprintf(path, sizeof path, "%s%s", backup_path, suffix);
+    return lstat(path, &found) == 0;
+}
+
+/* Parents and children are on different shards: each waits for messages of the other. A copy of a
+ * moment in the middle of it goes on where it was, so none waits for a message that is lost. */
+TEST(a_backup_of_several_shards_goes_on_where_it_was)
+{
+    enum { N = 150, SHARDS_N = 3 };
+    struct engine_options options;
+    struct agent agents[SHARDS_N];
+    char key[32];
+
+    options_init(&options, test_directory());
+    options.host.shards_n = SHARDS_N;
+    struct engine *e = open_engine(&options);
+    for (uint32_t n = 0; n < SHARDS_N; n++) agent_start(&agents[n], e, n);
+    for (int i = 0; i < N; i++) {
+        (void)snprintf(key, sizeof key, "h/o%d", i);
+        EXPECT_STATUS(OK, start(e, key, "parent"));
+    }
+    struct backup backup = backup_of(e, options.directory);
+    enum status status = backup_make(&backup);
+    test_note("%s", backup.text);
+    EXPECT_STATUS(OK, status);
+    for (uint32_t n = 0; n < SHARDS_N; n++) agent_stop(&agents[n]);
+    engine_close(e);
+    for (uint32_t n = 0; n < SHARDS_N; n++) agent_release(&agents[n]);
+
+    options.directory = backup_path;
+    e = open_engine(&options);
+    for (uint32_t n = 0; n < SHARDS_N; n++) agent_start(&agents[n], e, n);
+    for (int i = 0; i < N; i++) {
+        (void)snprintf(key, sizeof key, "h/o%d", i);
+        expect_completed(e, key, "child done");
+    }
+    for (uint32_t n = 0; n < SHARDS_N; n++) agent_stop(&agents[n]);
+    engine_close(e);
+    for (uint32_t n = 0; n < SHARDS_N; n++) agent_release(&agents[n]);
+}
+
+static void note_answered(struct request *r) { atomic_store((atomic_bool *)r->user, true); }
+
+/* Between still and going on nothing may happen in any shard, or the copies would not fit. */
+TEST(what_is_held_still_steps_nothing)
+{
+    struct engine_options options;
+    atomic_bool is_answered = false;
+
+    options_init(&options, test_directory());
+    options.host.shards_n = 2;
+    struct engine *e = open_engine(&options);
+    struct hold *holds[2] = {engine_hold(e, 0), engine_hold(e, 1)};
+    EXPECT_STATUS(OK, hold_all(holds, 2));
+    EXPECT_STATUS(E_BUSY, hold_all(holds, 2));
+    struct request r = {.kind = REQUEST_START, .key = BYTES_LITERAL("h/a"), .done = note_answered};
+    r.start.name = BYTES_LITERAL("nobody");
+    r.user = &is_answered;
+    EXPECT(engine_post(e, &r));
+    struct timespec moment = {.tv_nsec = 300000000};
+    (void)nanosleep(&moment, NULL); /* long enough for one that does not wait */
+    EXPECT(!atomic_load(&is_answered));
+    hold_go_on(holds, 2);
+    EXPECT_STATUS(E_EXISTS, start(e, "h/a", "nobody")); /* after it, in the same queue */
+    EXPECT(atomic_load(&is_answered));
+    EXPECT(hold_end(holds[0]));
+    EXPECT(hold_end(holds[1]));
+    engine_close(e);
+}
+
+TEST(a_backup_that_fails_leaves_nothing)
+{
+    struct engine_options options;
+    static const atomic_bool is_cancelled = true;
+
+    options_init(&options, test_directory());
+    struct engine *e = open_engine(&options);
+    EXPECT_STATUS(OK, start(e, "h/a", "nobody"));
+    struct hold *hold = engine_hold(e, 0);
+    EXPECT_STATUS(OK, hold_all(&hold, 1));
+    hold_go_on(&hold, 1);
+    struct backup backup = backup_of(e, options.directory);
+    EXPECT_STATUS(E_BUSY, backup_make(&backup));
+    EXPECT(hold_end(hold));
+    backup.is_cancelled = &is_cancelled;
+    EXPECT_STATUS(E_CLOSED, backup_make(&backup));
+    EXPECT(!is_there(""));
+    EXPECT(!is_there(".partial"));
+    EXPECT_EQ(HOLD_NONE, hold_phase(hold));
+    backup.is_cancelled = &never_cancelled;
+    EXPECT_STATUS(OK, backup_make(&backup));
+    EXPECT(is_there(""));
+    EXPECT(!is_there(".partial"));
+    EXPECT_STATUS(E_EXISTS, backup_make(&backup));
+    engine_close(e);
+    options.directory = backup_path;
+    e = open_engine(&options);
+    EXPECT_STATUS(E_EXISTS, start(e, "h/a", "nobody")); /* its frame was the last */
     engine_close(e);
 }

@@ -212,3 +212,18 @@ TEST(a_batch_waits_for_a_slow_reader)
     buffer_release(&body);
     rested_close(&world);
 }
+
+/* Only who is on this machine may have files written there. */
+TEST(a_backup_is_refused_to_other_machines)
+{
+    struct line *line = open_world();
+
+    EXPECT_EQ(400, rested_ask(line, "POST", "/v1/backup", NULL, "{\"path\":\"here\"}"));
+    EXPECT_EQ(400, rested_ask(line, "POST", "/v1/backup", NULL, "{\"path\":\"/a\\u0000b\"}"));
+    world.is_stranger = true;
+    line = rested_line(&world);
+    EXPECT_EQ(403, rested_ask(line, "POST", "/v1/backup", NULL, "{\"path\":\"/there\"}"));
+    EXPECT(line_has(line, "forbidden"));
+    world.is_stranger = false;
+    rested_close(&world);
+}

@@ -5,9 +5,13 @@
  */
 #include "base/clock.h"
 #include "base/log.h"
+#include "host/hold.h"
 #include "test/lib/stream_world.h"
 #include "test/lib/test.h"
 
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -286,4 +290,101 @@ TEST(bound_streams_start_each_once_under_any_crash)
         EXPECT_EQ(bad_n, letters_n());
         stream_world_release(&w);
     }
+}
+
+static atomic_bool is_still;
+
+static void *hold_streams(void *user)
+{
+    struct hold *hold = user;
+
+    EXPECT_STATUS(OK, hold_all(&hold, 1));
+    atomic_store(&is_still, true);
+    return NULL;
+}
+
+static void append_many(const char *prefix, int n)
+{
+    static char value[1200];
+    char id[16];
+
+    memset(value, '7', sizeof value - 1);
+    for (int i = 0; i < n; i++) {
+        (void)snprintf(id, sizeof id, "%s-%d", prefix, i);
+        EXPECT_STATUS(OK, stream_world_append(&w, "s", id, value, -1, NULL));
+    }
+}
+
+/* Of messages that are not in segments. */
+static uint64_t memory_size(void)
+{
+    struct stream_stats stats;
+
+    streams_stats(w.s, &stats);
+    return stats.memory_size;
+}
+
+/* A copy has the frames up to the LSN and the files: no start may be on its way at that moment, and
+ * the files stay as they are until the end, while messages are taken as always. */
+TEST(what_is_held_starts_nothing_until_it_goes_on_and_moves_nothing_until_the_end)
+{
+    pthread_t owner;
+
+    open_both(7);
+    bind("ship");
+    append_many("before", 20);
+    for (int n = 0; n < 10000 && engine.asked_n == 0; n++) {
+        (void)stream_world_step(&w);
+        for (uint32_t i = 0; i < SOURCES_N; i++) {
+            if (engine.learning[i] != NULL) (void)engine_step();
+        }
+    }
+    EXPECT(engine.asked_n > 0);
+    struct hold *hold = streams_hold(w.s);
+    atomic_store(&is_still, false);
+    EXPECT_EQ(0, pthread_create(&owner, NULL, hold_streams, hold));
+    while (hold_phase(hold) == HOLD_NONE) (void)sched_yield();
+    for (int n = 0; n < 500; n++) (void)stream_world_step(&w);
+    EXPECT(engine.asked_n > 0); /* nobody has answered them */
+    EXPECT_EQ(HOLD_ASKED, hold_phase(hold));
+    for (int n = 0; n < 1000000 && !atomic_load(&is_still); n++) run_both(1);
+    EXPECT_EQ(0, pthread_join(owner, NULL));
+    EXPECT_EQ(0, engine.asked_n);
+    EXPECT(hold->lsn > 0);
+    uint32_t started_n = engine.started_n;
+    append_many("during", 200);
+    run_both(2000);
+    EXPECT_EQ(started_n, engine.started_n);
+    uint64_t size = memory_size();
+    EXPECT(size > 200 * 1200);
+    hold_go_on(&hold, 1);
+    run_both(20000);
+    EXPECT_EQ(220, engine.started_n);
+    EXPECT_EQ(size, memory_size());
+    EXPECT(hold_end(hold));
+    append_many("after", 100);
+    run_both(10000);
+    EXPECT_EQ(320, engine.started_n);
+    EXPECT(memory_size() < size);
+    EXPECT(!hold_end(hold));
+    stream_world_release(&w);
+}
+
+/* The owner may be gone: what is held does not wait for ever. */
+TEST(a_hold_ends_by_itself)
+{
+    pthread_t owner;
+
+    open_both(8);
+    struct hold *hold = streams_hold(w.s);
+    atomic_store(&is_still, false);
+    EXPECT_EQ(0, pthread_create(&owner, NULL, hold_streams, hold));
+    for (int n = 0; n < 1000000 && !atomic_load(&is_still); n++) run_both(1);
+    EXPECT_EQ(0, pthread_join(owner, NULL));
+    hold_go_on(&hold, 1);
+    run_both(100);
+    EXPECT_EQ(HOLD_HELD, hold_phase(hold));
+    hold_watch(hold, false, INT64_MAX);
+    EXPECT(!hold_end(hold));
+    stream_world_release(&w);
 }
