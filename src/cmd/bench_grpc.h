@@ -11,6 +11,7 @@
 #define CMD_BENCH_GRPC_H
 
 #include "base/histogram.h"
+#include "base/list.h"
 #include "net/client_socket.h"
 
 #include <sys/types.h>
@@ -45,7 +46,10 @@ struct bench_worker {
     struct client *client;
     struct client_call *stream;
     struct buffer message; /* the answer being written */
-    bool ends_at_once;     /* every turn completes its orchestration, whatever it is */
+    bool ends_at_once;     /* every orchestration, whatever it is, ends in its first turn; */
+    int64_t service_ns;    /* or, when not 0, after one step that a service takes so long for */
+    struct list answers;   /* struct bench_answer: of that service, by time */
+    uint64_t ended;        /* orchestrations whose completion was acknowledged */
     uint64_t turns;        /* completions acknowledged */
     uint64_t tasks;
     uint64_t errors;             /* completions refused, items not understood, the stream's end */
@@ -55,6 +59,9 @@ struct bench_worker {
 /* Connects and asks for work items of this hub ("" = the default one). False after a message. */
 bool bench_worker_open(struct bench_worker *worker, struct client_sockets *sockets,
                        const char *address, const char *hub);
+/* Sends what the service has answered meanwhile. Milliseconds until the next is due, at most
+ * most_ms. */
+int bench_worker_serve(struct bench_worker *worker, int most_ms);
 /* Leaves: cancels the stream and closes the connection. Nothing happens when it is not open. */
 void bench_worker_close(struct bench_worker *worker);
 

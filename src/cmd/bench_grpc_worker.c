@@ -5,6 +5,7 @@
  */
 #include "cmd/bench_grpc.h"
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "wire/pb.h"
 
@@ -17,6 +18,14 @@
 #define ITEM_TOKEN 10
 
 #define STATUS_COMPLETED_NUMBER 1
+
+/* Of a service that takes its time. */
+struct bench_answer {
+    struct list node;
+    int64_t due_ns;
+    size_t len;
+    uint8_t message[];
+};
 
 struct item {
     struct bytes orchestrator;
@@ -64,6 +73,14 @@ static void turn_end(void *user, struct client_call *call, enum grpc_code code, 
         worker->turns++;
     else if (code != GRPC_CANCELLED)
         note_error(worker, text);
+}
+
+static void last_turn_end(void *user, struct client_call *call, enum grpc_code code,
+                          const char *text)
+{
+    struct bench_worker *worker = user;
+    if (code == GRPC_OK) worker->ended++;
+    turn_end(user, call, code, text);
 }
 
 static void task_end(void *user, struct client_call *call, enum grpc_code code, const char *text)
@@ -142,7 +159,10 @@ static void do_turn(struct bench_worker *worker, const struct item *item)
     struct replay replay;
     struct buffer *out = &worker->message;
     bool is_read = replay_turn(item->orchestrator, &replay);
-    if (worker->ends_at_once) {
+    bool is_last = false;
+    if (worker->service_ns > 0) {
+        replay.steps = 1;
+    } else if (worker->ends_at_once) {
         replay.steps = 0;
         replay.scheduled = replay.completed = 0;
     } else if (replay.steps == 0) {
@@ -163,6 +183,7 @@ static void do_turn(struct bench_worker *worker, const struct item *item)
             pb_put_string_value(out, 3, BYTES_LITERAL("\"ping\""), true);
             pb_end(out, schedule);
         } else {
+            is_last = true;
             struct pb_mark complete = pb_begin(out, 6, 20);
             pb_put_varint(out, 1, STATUS_COMPLETED_NUMBER);
             pb_put_string_value(out, 2, BYTES_LITERAL("\"done\""), true);
@@ -171,10 +192,51 @@ static void do_turn(struct bench_worker *worker, const struct item *item)
         pb_end(out, action);
     }
     pb_put_bytes(out, 4, item->token);
-    send_answer(worker, "/TaskHubSidecarService/CompleteOrchestratorTask", turn_end);
+    send_answer(worker, "/TaskHubSidecarService/CompleteOrchestratorTask",
+                is_last ? last_turn_end : turn_end);
 }
 
 /* ---- an activity ---- */
+
+/* All take the same time, so what comes last is due last. */
+static void answer_later(struct bench_worker *worker)
+{
+    struct bytes message = buffer_view(&worker->message);
+    struct bench_answer *answer =
+        worker->message.failed ? NULL : mem_take_zero(mem_process(), sizeof *answer + message.len);
+    if (answer == NULL) {
+        note_error(worker, status_text(E_NOMEM));
+        return;
+    }
+    answer->due_ns = client_sockets_now_ns(worker->sockets) + worker->service_ns;
+    answer->len = message.len;
+    memcpy(answer->message, message.ptr, message.len);
+    list_push_back(&worker->answers, &answer->node);
+}
+
+static void answer_free(struct bench_answer *answer)
+{
+    list_remove(&answer->node);
+    mem_give(mem_process(), answer, sizeof *answer + answer->len);
+}
+
+int bench_worker_serve(struct bench_worker *worker, int most_ms)
+{
+    struct list *node;
+    while ((node = list_first(&worker->answers)) != NULL) {
+        struct bench_answer *answer = container_of(node, struct bench_answer, node);
+        int64_t wait_ns = answer->due_ns - client_sockets_now_ns(worker->sockets);
+        if (wait_ns > 0) {
+            int64_t wait_ms = (wait_ns + NS_PER_MS - 1) / NS_PER_MS;
+            return wait_ms < most_ms ? (int)wait_ms : most_ms;
+        }
+        buffer_clear(&worker->message);
+        buffer_append(&worker->message, answer->message, answer->len);
+        send_answer(worker, "/TaskHubSidecarService/CompleteActivityTask", task_end);
+        answer_free(answer);
+    }
+    return most_ms;
+}
 
 static void do_task(struct bench_worker *worker, const struct item *item)
 {
@@ -197,7 +259,10 @@ static void do_task(struct bench_worker *worker, const struct item *item)
     pb_put_plain_varint(out, 2, task_id);
     pb_put_string_value(out, 3, BYTES_LITERAL("\"pong\""), true);
     pb_put_bytes(out, 5, item->token);
-    send_answer(worker, "/TaskHubSidecarService/CompleteActivityTask", task_end);
+    if (worker->service_ns > 0)
+        answer_later(worker);
+    else
+        send_answer(worker, "/TaskHubSidecarService/CompleteActivityTask", task_end);
 }
 
 /* ---- the stream ---- */
@@ -232,6 +297,7 @@ bool bench_worker_open(struct bench_worker *worker, struct client_sockets *socke
     char text[CLIENT_SOCKET_TEXT_SIZE] = "";
     struct client_options options;
     *worker = (struct bench_worker){.sockets = sockets};
+    list_init(&worker->answers);
     buffer_init(&worker->message, mem_process());
     client_options_init(&options, mem_process());
     options.hub = bytes_of_text(hub);
@@ -259,6 +325,10 @@ void bench_worker_close(struct bench_worker *worker)
     if (worker->stream != NULL) client_cancel(worker->stream);
     client_sockets_turn(worker->sockets, 0); /* the cancellation leaves */
     client_sockets_disconnect(worker->sockets, worker->client);
+    struct list *node;
+    while ((node = list_first(&worker->answers)) != NULL) {
+        answer_free(container_of(node, struct bench_answer, node));
+    }
     buffer_release(&worker->message);
     worker->client = NULL;
 }

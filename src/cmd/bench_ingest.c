@@ -30,6 +30,7 @@ struct options {
     uint64_t batch;
     uint64_t body_bytes;
     uint64_t workers;
+    uint64_t service_ms;
     const char *spike;
     const char *hub;
     const char *server;
@@ -86,7 +87,8 @@ static bool run_load(const struct ingest_settings *settings, const struct bench_
     struct mem mem; /* mem_process() is the crowd's while it works */
     run->backlog_max = run->oldest_age_ms = -1;
     if (!ingest_target_find(&target, server->address)) return false;
-    if (!ingest_crowd_start(&crowd, target.text, settings->hub, run->workers_n)) {
+    if (!ingest_crowd_start(&crowd, target.text, settings->hub, run->workers_n,
+                            (int64_t)run->service_ms * NS_PER_MS)) {
         ingest_crowd_stop(&crowd);
         return false;
     }
@@ -204,6 +206,7 @@ static int run(const struct options *o)
     if (has_yardstick && !run_server(&settings, o, o->yardstick, &yardstick))
         return EXIT_CODE_FAILED;
     server.workers_n = (uint32_t)o->workers;
+    server.service_ms = o->service_ms;
     bool is_good = run_server(&settings, o, NULL, &server);
     if (is_good) {
         ingest_report(&server, has_yardstick ? &yardstick : NULL, o->as_json);
@@ -281,6 +284,13 @@ int bench_ingest_run(const struct command *command, int argc, char **argv)
          .number = &o.workers,
          .least = 0,
          .most = INGEST_WORKERS_MAX},
+        {.name = "service-ms",
+         .value = "N",
+         .help = "with --workers: each instance has one step, of a mock service that takes so long",
+         .text = "0",
+         .number = &o.service_ms,
+         .least = 0,
+         .most = 600000},
         {.name = "hub",
          .value = "NAME",
          .help = "task hub; its orchestrations are completed by --workers, so take one of its own",

@@ -7,7 +7,8 @@
  *      load      a thread that does it over many connections; measures from the planned time
  *      answer    bytes from a server, as answers
  *      reader    one connection that asks and waits: figures, and every id read back at the end
- *      crowd     a thread of gRPC workers that complete each instance at once
+ *      crowd     a thread of gRPC workers that complete each instance at once, or after one step
+ *                of a service of fixed latency
  */
 #ifndef CMD_BENCH_INGEST_H
 #define CMD_BENCH_INGEST_H
@@ -200,7 +201,8 @@ struct ingest_crowd {
     uint32_t workers_n; /* 0 = there is none */
     _Atomic bool is_stopping;
     _Atomic int state;           /* 0 = connecting, 1 = working, -1 = failed after a message */
-    _Atomic uint64_t completed;  /* turns whose completion was acknowledged */
+    int64_t service_ns;          /* 0, or what the one step of each instance takes */
+    _Atomic uint64_t completed;  /* instances whose completion was acknowledged */
     _Atomic uint64_t errors;     /* completions refused, streams that ended */
     int64_t cpu_ns;              /* after ingest_crowd_stop() */
     char text[CLIENT_TEXT_SIZE]; /* of the last error; after ingest_crowd_stop() */
@@ -208,7 +210,7 @@ struct ingest_crowd {
 
 /* The thread uses mem_process() until ingest_crowd_stop(). False after a message. */
 bool ingest_crowd_start(struct ingest_crowd *crowd, const char *address, const char *hub,
-                        uint32_t workers_n);
+                        uint32_t workers_n, int64_t service_ns);
 void ingest_crowd_stop(struct ingest_crowd *crowd);
 
 #endif

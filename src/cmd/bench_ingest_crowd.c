@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See bench_ingest.h: workers that complete each instance in its first turn.
+ * See bench_ingest.h: workers that complete each instance in its first turn, or after one step.
  */
 #include "cmd/bench_ingest.h"
 
@@ -11,12 +11,14 @@
 #include <stdio.h>
 #include <time.h>
 
+#define TURN_MS 20
+
 static void publish(struct ingest_crowd *crowd, const struct bench_worker *workers)
 {
     uint64_t completed = 0;
     uint64_t errors = 0;
     for (uint32_t n = 0; n < crowd->workers_n; n++) {
-        completed += workers[n].turns;
+        completed += workers[n].ended;
         errors += workers[n].errors;
     }
     crowd->completed = completed;
@@ -33,10 +35,15 @@ static void *crowd_main(void *user)
     for (uint32_t n = 0; n < crowd->workers_n && is_open; n++) {
         is_open = bench_worker_open(&workers[n], sockets, crowd->address, crowd->hub);
         workers[n].ends_at_once = true;
+        workers[n].service_ns = crowd->service_ns;
     }
     crowd->state = is_open ? 1 : -1;
     while (is_open && !crowd->is_stopping) {
-        client_sockets_turn(sockets, 20);
+        int wait_ms = TURN_MS;
+        for (uint32_t n = 0; n < crowd->workers_n; n++) {
+            wait_ms = bench_worker_serve(&workers[n], wait_ms);
+        }
+        client_sockets_turn(sockets, wait_ms);
         publish(crowd, workers);
     }
     for (uint32_t n = 0; n < crowd->workers_n; n++) {
@@ -50,9 +57,9 @@ static void *crowd_main(void *user)
 }
 
 bool ingest_crowd_start(struct ingest_crowd *crowd, const char *address, const char *hub,
-                        uint32_t workers_n)
+                        uint32_t workers_n, int64_t service_ns)
 {
-    *crowd = (struct ingest_crowd){.hub = hub, .workers_n = workers_n};
+    *crowd = (struct ingest_crowd){.hub = hub, .workers_n = workers_n, .service_ns = service_ns};
     if (workers_n == 0) return true;
     snprintf(crowd->address, sizeof crowd->address, "%s", address);
     if (pthread_create(&crowd->thread, NULL, crowd_main, crowd) != 0) {

@@ -111,6 +111,7 @@ static void put_completions(struct json *j, const struct ingest_run *run)
     int64_t length_ns = ingest_plan_length_ns(&run->load.settings.plan);
     bool is_drained = run->drained_ns > 0;
     put_count(j, "workers", run->workers_n);
+    put_count(j, "service_ms", run->service_ms);
     json_key(j, "completed_per_s");
     if (run->workers_n == 0) {
         json_null(j);

@@ -13,6 +13,7 @@ struct ingest_run {
     bool is_checked;
     bool is_ours; /* the server's process is a child: there are figures of it */
     uint32_t workers_n;
+    uint64_t service_ms;
     struct histogram fsync_us;
     int64_t elapsed_ns; /* of the load, until the last answer */
     int64_t server_cpu_ns;
