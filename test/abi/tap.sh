@@ -41,5 +41,5 @@ install_stage() {
     chmod +x "$work/bin/cc"
     export PKG_CONFIG_PATH="$libdir/pkgconfig" PKG_CONFIG_SYSROOT_DIR="$work/stage"
     export LD_LIBRARY_PATH="$libdir"
-    export PATH="$work/bin:$(dirname "$(find "$work/stage" -name norn -type f)"):$PATH"
+    export PATH="$work/bin:$(dirname "$(find "$work/stage" -path "*/bin/norn" -type f)"):$PATH"
 }
