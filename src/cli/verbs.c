@@ -365,6 +365,15 @@ const struct command client_commands[] = {
      .examples = "norn export order-8 history.jsonl\n"
                  "norn export order-8",
      .run = verb_export},
+    {.name = "import",
+     .group = GROUP_OPERATE,
+     .arguments = "FILE",
+     .summary = "bring in an ended instance that norn export saved",
+     .text = "FILE is what norn export writes; - is the standard input. The instance has the id\n"
+             "it had, or the one of --id, which must be free; nothing of it is run again.",
+     .examples = "norn import history.json --id order-8-copy\n"
+                 "norn export order-8 | norn import - --id order-8-again",
+     .run = verb_import},
     {.name = "doctor",
      .group = GROUP_OPERATE,
      .summary = "check this machine and the server",

@@ -67,6 +67,7 @@ verb_fn verb_entity_show;
 verb_fn verb_entity_signal;
 verb_fn verb_backup;
 verb_fn verb_export;
+verb_fn verb_import;
 verb_fn verb_doctor;
 verb_fn verb_context_list;
 verb_fn verb_context_add;

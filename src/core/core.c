@@ -105,6 +105,7 @@ static void dispatch(struct core *c, const struct input *in)
     case INPUT_CLIENT_PURGE: on_client_purge(c, in); break;
     case INPUT_CLIENT_RESUBMIT: on_client_resubmit(c, in); break;
     case INPUT_CLIENT_SIGNAL: on_client_signal(c, in); break;
+    case INPUT_CLIENT_IMPORT: on_client_import(c, in); break;
     case INPUT_WORKER_TAKE: on_worker_take(c, in); break;
     case INPUT_WORKER_TURN_DONE: on_worker_turn_done(c, in); break;
     case INPUT_WORKER_TASK_DONE: on_worker_task_done(c, in); break;

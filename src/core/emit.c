@@ -288,6 +288,48 @@ static struct instance *apply_entity_created(struct core *c, struct instance *i,
     return i;
 }
 
+/* Nothing of it is open: it has ended elsewhere, and is what it was there. */
+static struct instance *apply_imported(struct core *c, struct instance *i,
+                                       const struct record *record)
+{
+    struct reader r = reader_make(record->events);
+    struct bytes one;
+    struct event_started started;
+    struct event_completed completed;
+    struct event_head first;
+    struct event_head last;
+
+    if (i == NULL)
+        i = instance_new(c, record->key);
+    else
+        instance_clear(i);
+    while (strings_next(&r, &one)) {
+        struct event *event = event_must(i, one);
+        event_list_add(&i->history, event);
+        if (event->kind != EVENT_EXECUTION_STARTED) continue;
+        bool is_read = instance_set_started(i, event);
+        assert(is_read);
+    }
+    assert(i->started != NULL); /* import_problem() has seen it, as all below */
+    enum status status = event_started_decode(event_bytes(i->started), &c->temporary, &started);
+    assert(status == OK);
+    status = event_head_decode(event_bytes(i->started), &first);
+    assert(status == OK);
+    i->completed = i->history.last;
+    status = event_head_decode(event_bytes(i->completed), &last);
+    assert(status == OK);
+    status = event_completed_decode(event_bytes(i->completed), &completed);
+    assert(status == OK);
+    memcpy(i->execution_id, started.execution_id, EXECUTION_ID_SIZE);
+    i->status = completed.status;
+    i->created_ns = first.time_ns;
+    i->completed_ns = last.time_ns;
+    i->updated_ns = last.time_ns;
+    fold_reopen(i);
+    assert(i->items_n == 0);
+    return i;
+}
+
 static void apply_to_entity(struct instance *i, const struct record *record)
 {
     assert(i->is_entity);
@@ -339,6 +381,7 @@ static void apply_to_instance(struct core *c, struct instance *i, const struct r
     case RECORD_CREATED:
     case RECORD_QUEUED:
     case RECORD_ADMITTED:
+    case RECORD_IMPORTED:
     case RECORD_SEND:
     case RECORD_SENT:
     case RECORD_SOURCE:
@@ -383,6 +426,8 @@ void apply(struct core *c, const struct record *record)
         i = instance_find(c, record->key);
     } else if (record->kind == RECORD_ENTITY_CREATED) {
         i = apply_entity_created(c, i, record);
+    } else if (record->kind == RECORD_IMPORTED) {
+        i = apply_imported(c, i, record);
     } else {
         assert(i != NULL);
         assert(record->seq > i->seq);
@@ -391,7 +436,8 @@ void apply(struct core *c, const struct record *record)
     assert(status_is_end(i->status) == instance_is_terminal(i));
     i->seq = record->seq;
     /* A late answer is kept beside an ended instance, which is what it was (A5). */
-    if (!had_ended || !instance_is_terminal(i)) i->updated_ns = record->now_ns;
+    bool is_changed = !had_ended || !instance_is_terminal(i);
+    if (is_changed && record->kind != RECORD_IMPORTED) i->updated_ns = record->now_ns;
     turn_schedule(i);
     instance_touched(i);
     tell_status(c, i, before);

@@ -18,7 +18,7 @@ static bool has_control_characters(struct bytes text)
 
 /* The rules of the protocol's own service for ids, so that an id is good everywhere. NULL when
  * valid. */
-static const char *id_problem(struct bytes id)
+const char *client_id_problem(struct bytes id)
 {
     if (id.len == 0) return "the instance id is empty";
     if (id.len > LIMIT_CLIENT_ID_SIZE) return "the instance id has a length of more than 100 bytes";
@@ -32,7 +32,7 @@ static const char *id_problem(struct bytes id)
     return NULL;
 }
 
-static const char *name_problem(struct bytes name)
+const char *client_name_problem(struct bytes name)
 {
     if (name.len == 0) return "the name of the orchestrator is empty";
     if (name.len > LIMIT_NAME_SIZE) return "the name is longer than 256 bytes";
@@ -84,8 +84,8 @@ static const struct instance *create(struct core *c, struct bytes key,
 
 static const char *start_problem(const struct input_start *start)
 {
-    const char *problem = id_problem(key_id(start->key));
-    if (problem == NULL) problem = name_problem(start->name);
+    const char *problem = client_id_problem(key_id(start->key));
+    if (problem == NULL) problem = client_name_problem(start->name);
     if (problem != NULL) return problem;
     if (start->version.has && start->version.value.len > LIMIT_NAME_SIZE) {
         return "the version is longer than 256 bytes";

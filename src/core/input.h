@@ -21,6 +21,7 @@
     X(CLIENT_PURGE, from_client)                                                                   \
     X(CLIENT_RESUBMIT, from_client)                                                                \
     X(CLIENT_SIGNAL, entity_inbox)                                                                 \
+    X(CLIENT_IMPORT, from_import)                                                                  \
     X(WORKER_TAKE, from_worker)                                                                    \
     X(WORKER_TURN_DONE, from_worker)                                                               \
     X(WORKER_TASK_DONE, from_worker)                                                               \
@@ -129,11 +130,11 @@ struct input {
         struct {
             struct bytes key;
             struct bytes name; /* CLIENT_RAISE */
-            struct maybe
-                data;        /* RAISE: input; TERMINATE: output; SUSPEND, RESUME, REWIND: reason */
-            bool recurse;    /* CLIENT_TERMINATE */
-            bool is_forced;  /* CLIENT_PURGE: one that has not ended is terminated first */
-            int32_t task_id; /* CLIENT_RESUBMIT */
+            struct maybe data; /* RAISE: input; TERMINATE: output; SUSPEND, RESUME, REWIND: reason;
+                                IMPORT: strings, all events of an execution that has ended */
+            bool recurse;      /* CLIENT_TERMINATE */
+            bool is_forced;    /* CLIENT_PURGE: one that has not ended is terminated first */
+            int32_t task_id;   /* CLIENT_RESUBMIT */
         } client;
         struct {
             enum work_kind kind;

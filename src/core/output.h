@@ -45,7 +45,7 @@ struct effect {
             enum status status;
             const char *text; /* static or in the arena; "" when there is nothing to add */
             bool is_stale;    /* to a worker: it was too late, and nothing was changed */
-            struct bytes key; /* CLIENT_START, CLIENT_RESTART: of the instance */
+            struct bytes key; /* CLIENT_START, CLIENT_RESTART, CLIENT_IMPORT: of the instance */
             uint8_t execution_id[EXECUTION_ID_SIZE];
         } reply;
         struct {

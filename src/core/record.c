@@ -12,7 +12,7 @@
     _Static_assert(number > 0 && number <= UINT8_MAX, "the kind of a record is one byte");
 RECORDS(X)
 #undef X
-_Static_assert(RECORD_ADMITTED < RECORD_PARTITION_FIRST, "the last of the instance family");
+_Static_assert(RECORD_IMPORTED < RECORD_PARTITION_FIRST, "the last of the instance family");
 _Static_assert(RECORD_SEND == RECORD_PARTITION_FIRST, "the first of the partition family");
 
 const char *record_name(enum record_kind kind)
@@ -152,6 +152,7 @@ static void encode_body(struct buffer *b, const struct record *record)
         buffer_varint(b, record->order);
         buffer_bytes(b, record->event);
         break;
+    case RECORD_IMPORTED: buffer_bytes(b, record->events); break;
     case RECORD_SEND: encode_send(b, record); break;
     case RECORD_SENT:
     case RECORD_RECEIVED:
@@ -282,6 +283,7 @@ static bool decode_body(struct reader *r, struct record *out)
         out->order = reader_varint(r);
         out->event = reader_bytes(r);
         return true;
+    case RECORD_IMPORTED: out->events = reader_bytes(r); return true;
     case RECORD_SEND: decode_send(r, out); return true;
     case RECORD_SENT:
     case RECORD_RECEIVED:

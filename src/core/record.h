@@ -42,6 +42,7 @@
     X(WOKEN, 20, "woken")                                                                          \
     X(QUEUED, 21, "queued")                                                                        \
     X(ADMITTED, 22, "admitted")                                                                    \
+    X(IMPORTED, 23, "imported")                                                                    \
     X(SEND, 32, "send")                                                                            \
     X(SENT, 33, "sent")                                                                            \
     X(RECEIVED, 34, "received")                                                                    \
@@ -99,7 +100,8 @@ struct record {
     uint32_t consumed_n; /* inbox messages that become history. ENTITY_BATCH: operations that are
                             done. ENTITY_DUE: signals whose time has come */
     bool is_engine;      /* TURN: made by the engine itself, not by a worker */
-    struct bytes events; /* TURN: strings, new events. CONTINUED: strings, carried over. */
+    struct bytes events; /* TURN: strings, new events. CONTINUED: strings, carried over.
+                            IMPORTED: strings, the whole history */
     struct maybe custom_status; /* ENTITY_BATCH: the new state */
     struct maybe trace;
 

@@ -18,6 +18,8 @@
 /* An open item with its queue, lists and effects; a message with its keys. */
 #define ITEM_SIZE ((size_t)1024)
 #define LETTER_SIZE ((size_t)2048)
+/* An event that is imported, beside its bytes: while it is checked, and in its history. */
+#define IMPORTED_SIZE ((size_t)512)
 /* One thing that falls due: a record, an event and a few effects, with keys and names. */
 #define DUE_SIZE ((size_t)4096)
 
@@ -84,6 +86,7 @@ static size_t given_size(const struct input *in)
     case INPUT_CLIENT_RESTART:
     case INPUT_CLIENT_PURGE:
     case INPUT_CLIENT_RESUBMIT:
+    case INPUT_CLIENT_IMPORT:
         return in->client.key.len + in->client.name.len + in->client.data.value.len;
     case INPUT_WORKER_TURN_DONE: return answer_size(in->done.answer);
     case INPUT_WORKER_TASK_DONE: return in->done.result.value.len + in->done.failure.value.len;
@@ -321,6 +324,7 @@ static size_t copied_size(const struct core *c, const struct input *in)
     case INPUT_PARTITION_MESSAGE: return message_size(c, in);
     case INPUT_WORKER_ENTITY_DONE: return entity_done_size(c, &in->done);
     case INPUT_CLIENT_SIGNAL: return 0;
+    case INPUT_CLIENT_IMPORT: return IMPORTED_SIZE * strings_count(in->client.data.value);
     case INPUT_CLIENT_START:
         i = instance_find(c, in->start.key); /* it may be replaced */
         return (in->start.tags.len == 0 ? 0 : replies_size(0)) + (i == NULL ? 0 : end_size(i, 0));

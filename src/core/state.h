@@ -369,6 +369,18 @@ bool reserve_load(struct core *c, size_t size);
 bool key_is_valid(struct bytes key);
 /* It can be applied to i (NULL: not in memory). Uses c->temporary, of reserved memory. */
 bool record_is_valid(struct core *c, const struct instance *i, const struct record *record);
+/* Of the strings of a whole history, as far as import_problem() has read it. */
+struct imported {
+    bool has_start;
+    bool has_end;                 /* ExecutionCompleted is there, and nothing after it */
+    struct event_started started; /* borrowed, and in c->temporary */
+    int64_t created_ns;
+    int64_t completed_ns;
+    enum orchestration_status status;
+};
+/* Why they cannot be the history of an instance; NULL when they can, whether it has ended or not.
+ * Uses c->temporary, of reserved memory. */
+const char *import_problem(struct core *c, struct bytes events, struct imported *out);
 /* Status, history and inbox of a snapshot agree; before anything is folded from them. */
 bool loaded_is_valid(struct core *c, const struct instance *i);
 bool loaded_entity_is_valid(struct core *c, const struct instance *i);
@@ -594,6 +606,10 @@ void on_client_restart(struct core *c, const struct input *in);
 void on_client_purge(struct core *c, const struct input *in);
 void on_client_resubmit(struct core *c, const struct input *in);
 void on_client_signal(struct core *c, const struct input *in);
+void on_client_import(struct core *c, const struct input *in);
+/* What is wrong with an id or a name that a client has chosen; NULL when nothing is. */
+const char *client_id_problem(struct bytes id);
+const char *client_name_problem(struct bytes name);
 void on_worker_take(struct core *c, const struct input *in);
 void on_worker_turn_done(struct core *c, const struct input *in);
 void on_worker_task_done(struct core *c, const struct input *in);

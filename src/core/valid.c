@@ -188,6 +188,11 @@ bool record_is_valid(struct core *c, const struct instance *i, const struct reco
     if (record->kind == RECORD_ENTITY_CREATED) {
         return entity_id_name(key_id(record->key)).len > 0 && (i == NULL || i->is_purged);
     }
+    if (record->kind == RECORD_IMPORTED) {
+        struct imported imported;
+        return (i == NULL || i->is_purged) &&
+               import_problem(c, record->events, &imported) == NULL && imported.has_end;
+    }
     if (i != NULL && i->is_entity) return entity_record_is_valid(c, i, record);
     if (i == NULL || i->started == NULL) return false;
     switch (record->kind) {
@@ -222,6 +227,7 @@ bool record_is_valid(struct core *c, const struct instance *i, const struct reco
     case RECORD_CREATED:
     case RECORD_QUEUED:
     case RECORD_ADMITTED:
+    case RECORD_IMPORTED:
     case RECORD_SEND:
     case RECORD_SENT:
     case RECORD_SOURCE:
@@ -328,4 +334,86 @@ bool loaded_entity_is_valid(struct core *c, const struct instance *i)
 bool task_event_is_valid(struct core *c, struct bytes event)
 {
     return is_event_of_kind(c, event, EVENT_TASK_SCHEDULED);
+}
+
+/* ---- imports ---- */
+
+/* Steps that searches for ids which do not grow may take together: histories that an engine wrote
+ * need few, and others must not hold up the partition. */
+#define IMPORT_SEARCH_N_MAX ((uint64_t)20 << 20)
+
+/* What this event says of the whole, as far as it was read. */
+static const char *import_event(struct core *c, struct bytes event, const struct event_head *head,
+                                struct imported *out)
+{
+    struct event_completed completed;
+
+    if (out->has_end) return "events follow after its ExecutionCompleted";
+    if (head->kind == EVENT_EXECUTION_STARTED) {
+        if (out->has_start) return "the history has a second ExecutionStarted";
+        if (head->time_ns <= 0) return "its ExecutionStarted has no time";
+        enum status status = event_started_decode(event, &c->temporary, &out->started);
+        assert(status == OK); /* it is sound */
+        out->has_start = true;
+        out->created_ns = head->time_ns;
+    }
+    if (head->kind == EVENT_EXECUTION_COMPLETED) {
+        if (head->time_ns <= 0) return "its ExecutionCompleted has no time";
+        enum status status = event_completed_decode(event, &completed);
+        assert(status == OK);
+        out->has_end = true;
+        out->completed_ns = head->time_ns;
+        out->status = completed.status;
+    }
+    return NULL;
+}
+
+/* Its events without their bytes: what items_are_distinct() looks at. */
+static const char *import_list(struct core *c, struct bytes events, struct event_list *list,
+                               struct imported *out)
+{
+    struct reader r = reader_make(events);
+    struct bytes one;
+    struct event_head head;
+
+    while (strings_next(&r, &one)) {
+        if (!event_is_sound(c, one, &head)) return "one of its events is damaged";
+        if (list->n == 0 && head.kind != EVENT_ORCHESTRATOR_STARTED)
+            return "the history does not begin with OrchestratorStarted";
+        const char *problem = import_event(c, one, &head, out);
+        if (problem != NULL) return problem;
+        struct event *event = arena_alloc_zero(&c->temporary, sizeof *event);
+        assert(event != NULL); /* reserved */
+        event->kind = head.kind;
+        event->id = head.id;
+        event->ref = head.ref;
+        event_list_add(list, event);
+    }
+    return r.failed ? "its events are cut off" : NULL;
+}
+
+static bool is_search_short(const struct event_list *list)
+{
+    uint64_t search_n = 0;
+    int32_t id_last = INT32_MIN;
+    for (const struct event *e = list->first; e != NULL; e = e->next) {
+        if (!opens_item(e->kind)) continue;
+        if (e->id <= id_last) search_n += list->n;
+        if (e->id > id_last) id_last = e->id;
+    }
+    return search_n <= IMPORT_SEARCH_N_MAX;
+}
+
+const char *import_problem(struct core *c, struct bytes events, struct imported *out)
+{
+    struct event_list list = {0};
+
+    *out = (struct imported){0};
+    const char *problem = import_list(c, events, &list, out);
+    if (problem != NULL) return problem;
+    if (!out->has_start) return "the history has no ExecutionStarted";
+    if (out->started.instance_id.len == 0) return "its ExecutionStarted names no instance";
+    if (!is_search_short(&list)) return "too many of its steps have ids that do not grow";
+    if (!items_are_distinct(&list)) return "two of its open steps have the same id";
+    return NULL;
 }

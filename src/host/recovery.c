@@ -144,7 +144,7 @@ static enum status prepare(struct recovery *r, uint32_t index, const struct reco
     if (status != OK) return status;
     if (!known->is_there) {
         *is_skipped = record->kind != RECORD_CREATED && record->kind != RECORD_ADMITTED &&
-                      record->kind != RECORD_ENTITY_CREATED;
+                      record->kind != RECORD_ENTITY_CREATED && record->kind != RECORD_IMPORTED;
         return OK;
     }
     *is_skipped = record->seq <= known->version;

@@ -26,6 +26,7 @@
     X(PURGE, true)                                                                                 \
     X(RESUBMIT, true)                                                                              \
     X(SIGNAL, true)                                                                                \
+    X(IMPORT, true)                                                                                \
     X(TURN_DONE, true)                                                                             \
     X(TASK_DONE, true)                                                                             \
     X(ENTITY_DONE, true)                                                                           \
@@ -136,7 +137,7 @@ struct request {
     /* ---- the answer ---- */
     enum status status;
     bool is_stale; /* a worker's answer or ABANDON: OK, but too late: nothing was changed */
-    uint8_t execution_id[EXECUTION_ID_SIZE]; /* START, RESTART */
+    uint8_t execution_id[EXECUTION_ID_SIZE]; /* START, RESTART, IMPORT */
     /* the host's own, from post to done */
     uint64_t number;
     void *host_state;
@@ -146,9 +147,9 @@ struct request {
         struct input_start start; /* its key is ignored */
         struct {                  /* RAISE, TERMINATE, SUSPEND, RESUME, REWIND, PURGE, RESUBMIT */
             struct bytes name;
-            struct maybe data;
-            bool recurse;   /* TERMINATE, PURGE */
-            bool is_forced; /* PURGE: also one that has not finished, or an entity */
+            struct maybe data; /* IMPORT too: strings, its events */
+            bool recurse;      /* TERMINATE, PURGE */
+            bool is_forced;    /* PURGE: also one that has not finished, or an entity */
             int32_t task_id;
         } client;
         struct input_signal signal; /* SIGNAL; its key is ignored. The request's own must have the

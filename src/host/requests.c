@@ -44,7 +44,7 @@ static void answer_now(struct host *h, struct request *request, enum status stat
 static bool refuse_growth(struct host *h, struct request *request, uint32_t index)
 {
     if (request->kind != REQUEST_START && request->kind != REQUEST_RAISE &&
-        request->kind != REQUEST_SIGNAL) {
+        request->kind != REQUEST_SIGNAL && request->kind != REQUEST_IMPORT) {
         return false;
     }
     if (host_is_disk_low(h)) {
@@ -79,6 +79,7 @@ static enum input_kind client_kind(enum request_kind kind)
     if (kind == REQUEST_REWIND) return INPUT_CLIENT_REWIND;
     if (kind == REQUEST_RESTART) return INPUT_CLIENT_RESTART;
     if (kind == REQUEST_PURGE) return INPUT_CLIENT_PURGE;
+    if (kind == REQUEST_IMPORT) return INPUT_CLIENT_IMPORT;
     assert(kind == REQUEST_RESUBMIT);
     return INPUT_CLIENT_RESUBMIT;
 }
@@ -442,6 +443,7 @@ void request_run(struct host *h, struct request *request)
     case REQUEST_RESTART:
     case REQUEST_RESUBMIT:
     case REQUEST_SIGNAL:
+    case REQUEST_IMPORT:
     case REQUEST_TURN_DONE:
     case REQUEST_TASK_DONE:
     case REQUEST_ENTITY_DONE:

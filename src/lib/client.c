@@ -7,9 +7,9 @@
 
 #include "host/engine.h"
 #include "lib/context.h"
-#include "lib/event_json.h"
 #include "lib/memory.h"
 
+#include "wire/event_json.h"
 #include "wire/pb.h"
 
 #include <stdio.h>

@@ -7,7 +7,7 @@
  */
 #include "lib/kit.h"
 
-#include "lib/event_json.h"
+#include "wire/event_json.h"
 #include "wire/json_read.h"
 #include "wire/pb.h"
 

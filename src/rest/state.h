@@ -223,6 +223,7 @@ void rest_fresh_id(struct rest *r, char out[FRESH_ID_SIZE]);
     X(routes_instances)                                                                            \
     X(routes_start)                                                                                \
     X(routes_batch)                                                                                \
+    X(routes_import)                                                                               \
     X(routes_lists)                                                                                \
     X(routes_history)                                                                              \
     X(routes_purge)                                                                                \

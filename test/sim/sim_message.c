@@ -133,6 +133,7 @@ const char *message_write_request(struct buffer *out, const struct request *r)
         return SERVICE "StreamInstanceHistory";
     case REQUEST_QUERY: return write_query(out, r);
     case REQUEST_RESUBMIT:
+    case REQUEST_IMPORT:
     case REQUEST_TURN_DONE:
     case REQUEST_TASK_DONE:
     case REQUEST_ENTITY_DONE:

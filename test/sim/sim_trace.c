@@ -33,7 +33,8 @@ static struct bytes input_key(const struct input *in)
     case INPUT_CLIENT_REWIND:
     case INPUT_CLIENT_RESTART:
     case INPUT_CLIENT_PURGE:
-    case INPUT_CLIENT_RESUBMIT: return in->client.key;
+    case INPUT_CLIENT_RESUBMIT:
+    case INPUT_CLIENT_IMPORT: return in->client.key;
     case INPUT_CLIENT_SIGNAL: return in->signal.key;
     case INPUT_WORKER_TAKE: return in->take.queue;
     case INPUT_WORKER_TURN_DONE:

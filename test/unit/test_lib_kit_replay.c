@@ -4,7 +4,7 @@
  * test's own: what norn_history() gives is what norn_test_replay() takes.
  */
 #include "base/mem.h"
-#include "lib/event_json.h"
+#include "wire/event_json.h"
 #include "lib_world.h"
 #include "wire/json_read.h"
 

@@ -4,7 +4,7 @@
  * HistoryEvent. The order of the fields is kept, so that what one wrote the other makes the same
  * bytes of.
  */
-#include "lib/event_json.h"
+#include "wire/event_json.h"
 
 #include "wire/json_read.h"
 #include "wire/message.h"
@@ -185,8 +185,35 @@ static bool read_value(struct reading *r, const ProtobufCFieldDescriptor *d)
     return read_number(r, d);
 }
 
+static bool is_map(const ProtobufCFieldDescriptor *d)
+{
+    if (d->type != PROTOBUF_C_TYPE_MESSAGE) return false;
+    const ProtobufCMessageDescriptor *type = d->descriptor;
+    return type->n_fields == 2 && strcmp(type->fields[0].name, "key") == 0 &&
+           type->fields[0].type == PROTOBUF_C_TYPE_STRING &&
+           strcmp(type->fields[1].name, "value") == 0 &&
+           type->fields[1].type == PROTOBUF_C_TYPE_STRING;
+}
+
+/* Tags, as the HTTP API shows them: {"name":"text"}. */
+static bool read_map(struct reading *r, const ProtobufCFieldDescriptor *d)
+{
+    if (!json_read_begin(r->json)) return false;
+    while (json_read_item(r->json)) {
+        struct pb_mark mark = pb_begin(r->out, d->id, 0);
+        bool is_read = json_read_key(r->json, &r->text);
+        pb_put_bytes(r->out, 1, buffer_view(&r->text));
+        is_read = is_read && read_text(r);
+        pb_put_bytes(r->out, 2, buffer_view(&r->text));
+        pb_end(r->out, mark);
+        if (!is_read) return false;
+    }
+    return !r->json->failed;
+}
+
 static bool read_repeated(struct reading *r, const ProtobufCFieldDescriptor *d)
 {
+    if (json_peek(r->json) == JSON_OBJECT && is_map(d)) return read_map(r, d);
     if (json_peek(r->json) != JSON_ARRAY || !json_read_begin(r->json)) return false;
     while (json_read_item(r->json)) {
         if (!read_value(r, d)) return false;

@@ -4,8 +4,8 @@
  *
  *      {"eventId":0,"timestamp":"2026-11-15T10:00:00.123456789Z","taskScheduled":{"name":"Charge"}}
  */
-#ifndef LIB_EVENT_JSON_H
-#define LIB_EVENT_JSON_H
+#ifndef WIRE_EVENT_JSON_H
+#define WIRE_EVENT_JSON_H
 
 #include "base/bytes.h"
 #include "base/status.h"

@@ -4,7 +4,7 @@
  * every field is shown under its own name, in lowerCamelCase as everywhere in JSON. Fields that are
  * not in the description are left out.
  */
-#include "lib/event_json.h"
+#include "wire/event_json.h"
 
 #include "wire/json.h"
 #include "wire/message.h"

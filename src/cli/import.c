@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * norn import: what norn export has written, into another server or under another id.
+ */
+#include "cli/print.h"
+#include "cli/verbs.h"
+
+#include <stdio.h>
+
+int verb_import(const struct command *command, int argc, char **argv)
+{
+    const char *id = NULL;
+    const struct option_spec specs[] = {
+        {.name = "id", .value = "ID", .help = "another id than it had", .string = &id},
+    };
+    struct cli cli;
+    int code;
+
+    if (!cli_open(&cli, command, specs, 1, argc, argv, &code)) return code;
+    struct ask ask = {.method = "POST", .type = "application/x-ndjson"};
+    if (!cli_read_file(&cli, cli.words.items[0], &ask.body, &code)) return cli_close(&cli, code);
+    ask.path = cli_path(&cli, "/v1/instances:import");
+    if (id != NULL) ask.path = url_parameter(&cli.arena, ask.path, "id", id);
+    code = cli_ask(&cli, &ask);
+    if (code == EXIT_CODE_OK) {
+        if (cli.format == FORMAT_JSON || cli.format == FORMAT_JSONL)
+            print_json(&cli, ask.value);
+        else
+            (void)puts(member_text(&cli.arena, ask.value, "id"));
+    }
+    return cli_close(&cli, code);
+}
