@@ -21,6 +21,10 @@
 #define MAINTAIN_NS (10 * NS_PER_S) /* when there was nothing to do */
 #define PROBE_NS NS_PER_S
 #define HELD_NS NS_PER_S /* how often to look whether it still is */
+/* Of archive_lag_max, from which on what stays in memory is archived too: ordinarily, and on a disk
+ * that is nearly full. */
+#define LAG_PART 4
+#define LOW_DISK_PART 64
 #define ARENA_CHUNK_SIZE ((size_t)64 << 10)
 
 static void run_round(struct job *job);
@@ -182,10 +186,12 @@ static bool pick_of_core(struct host *h, uint32_t index, uint64_t upto_lsn, size
     return true;
 }
 
-/* Dirty since this frame or before: must come along, to let the journal be trimmed. */
+/* Dirty since this frame or before: must come along, to let the journal be trimmed. On a disk that
+ * is nearly full the journal itself may be what fills it. */
 static uint64_t upto_lsn(const struct host *h)
 {
-    if (archiver_lag(h) < h->options.archive_lag_max / 4) return 0;
+    size_t lag_max = h->options.archive_lag_max / (host_is_disk_low(h) ? LOW_DISK_PART : LAG_PART);
+    if (archiver_lag(h) < lag_max) return 0;
     return h->lsn_applied + (h->lsn_durable - h->lsn_applied + 1) / 2;
 }
 
