@@ -89,8 +89,8 @@ TEST(what_is_not_json_is_refused)
         "{\"a\":1 \"b\":2}",
         "{1:2}",
         "[\"a\":1]",
-        "\xef\xbb\xbf"
-        "1",
+        ("\xef\xbb\xbf"
+         "1"),
         "/**/1",
     };
 
