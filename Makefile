@@ -21,7 +21,8 @@ all: release ## build build/norn, optimised and hardened (the default)
 	@ln -sfn release/src/cmd/norn build/norn
 
 run: all ## build, then start the server on 127.0.0.1:4001 with its data in ./norn-data
-	build/norn server
+	@echo 'In another terminal: build/norn doctor, build/norn help; docs/guide/http.md shows the rest. Ctrl-C stops.'
+	@build/norn server
 
 test: packages-build packages-test ## everything that proves the tree; ends with "N passed, M failed, K skipped"
 	@tools/run_tests
