@@ -5,6 +5,7 @@
 #define _GNU_SOURCE /* memmem */
 #include "cli/command.h"
 
+#include "base/nearest.h"
 #include "cli/help.h"
 #include "cli/moment.h"
 
@@ -120,7 +121,7 @@ static bool unknown_option(const struct command *command, const struct option_sp
     unsigned least = 3;
 
     for (size_t i = 0; i < n && strncmp(word, "--", 2) == 0; i++) {
-        unsigned distance = edit_distance(specs[i].name, word + 2);
+        unsigned distance = edit_distance(bytes_of_text(specs[i].name), bytes_of_text(word + 2));
         if (distance >= least) continue;
         least = distance;
         near = specs[i].name;
@@ -302,27 +303,6 @@ bool command_is_family(command_tables tables, const char *word)
     return false;
 }
 
-unsigned edit_distance(const char *a, const char *b)
-{
-    unsigned row[64];
-    size_t a_len = strlen(a);
-    size_t b_len = strlen(b);
-
-    if (a_len >= 63 || b_len >= 63) return 9;
-    for (size_t j = 0; j <= b_len; j++) row[j] = (unsigned)j;
-    for (size_t i = 1; i <= a_len; i++) {
-        unsigned diagonal = row[0];
-        row[0] = (unsigned)i;
-        for (size_t j = 1; j <= b_len; j++) {
-            unsigned changed = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-            diagonal = row[j];
-            unsigned other = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
-            row[j] = changed < other ? changed : other;
-        }
-    }
-    return row[b_len] < 9 ? row[b_len] : 9;
-}
-
 const char *command_nearest(command_tables tables, const char *word)
 {
     const char *nearest = NULL;
@@ -331,7 +311,7 @@ const char *command_nearest(command_tables tables, const char *word)
 
     for (size_t t = 0; tables[t] != NULL; t++) {
         for (const struct command *c = tables[t]; c->name != NULL; c++) {
-            unsigned distance = edit_distance(c->name, word);
+            unsigned distance = edit_distance(bytes_of_text(c->name), bytes_of_text(word));
             if (distance >= least) continue;
             least = distance;
             nearest = c->name;

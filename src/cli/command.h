@@ -112,8 +112,6 @@ const struct command *command_find(command_tables tables, int argc, char **argv,
 bool command_is_family(command_tables tables, const char *word);
 /* The name of the command that looks most like the word; NULL when none does. */
 const char *command_nearest(command_tables tables, const char *word);
-/* How many letters must be changed to make b of a; counting stops at 9. */
-unsigned edit_distance(const char *a, const char *b);
 
 /* All options of a command, by way of its sink. */
 void command_options(const struct command *command, option_sink_fn *fn, void *user);

@@ -4,7 +4,7 @@
  * it, and only strings with escapes are copied. Everything that is not understood is refused with
  * its place: a misspelt field that is ignored is found weeks later.
  */
-#include "rest/nearest.h"
+#include "base/nearest.h"
 #include "rest/scan.h"
 #include "rest/state.h"
 

@@ -4,7 +4,7 @@
  * made; a look-up walks it once. A literal segment beats a parameter. Query parameters are those
  * that the route lists, each at most once: what is misspelt must not be ignored.
  */
-#include "rest/nearest.h"
+#include "base/nearest.h"
 #include "rest/state.h"
 
 #define HUB_SIZE_MAX 64

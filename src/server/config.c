@@ -7,6 +7,7 @@
 
 #include "base/assert.h"
 #include "base/log.h"
+#include "base/nearest.h"
 #include "base/text.h"
 #include "reply/allow.h"
 #include "server/address.h"
@@ -23,7 +24,6 @@
 /* The environment is not ours alone: a container manager puts addresses of services there, by names
  * such as NORN_SERVER_PORT. What is nearly one of ours is a slip of the pen, the rest is theirs. */
 #define VARIABLE_DISTANCE_MAX 2
-#define NEAR_SIZE_MAX 48
 
 struct row {
     const char *section;
@@ -92,28 +92,6 @@ enum status setting_find(struct bytes section, struct bytes key, enum setting *o
 
 /* ---- "did you mean" ---- */
 
-/* How many letters to change, add or remove; a large number when they are too long to compare. */
-static unsigned distance(struct bytes a, struct bytes b)
-{
-    unsigned row[NEAR_SIZE_MAX + 1];
-
-    if (a.len > NEAR_SIZE_MAX || b.len > NEAR_SIZE_MAX) return UINT32_MAX;
-    for (unsigned j = 0; j <= b.len; j++) row[j] = j;
-    for (unsigned i = 1; i <= a.len; i++) {
-        unsigned diagonal = row[0];
-        row[0] = i;
-        for (unsigned j = 1; j <= b.len; j++) {
-            unsigned above = row[j];
-            unsigned best = diagonal + (a.ptr[i - 1] == b.ptr[j - 1] ? 0 : 1);
-            if (above + 1 < best) best = above + 1;
-            if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
-            row[j] = best;
-            diagonal = above;
-        }
-    }
-    return row[b.len];
-}
-
 /* The setting whose name, as `name` writes it, is nearest; SETTINGS_N when none is near. */
 static enum setting nearest(struct bytes wanted, void (*name)(enum setting, char *),
                             unsigned distance_max)
@@ -124,7 +102,7 @@ static enum setting nearest(struct bytes wanted, void (*name)(enum setting, char
     for (enum setting s = 0; s < SETTINGS_N; s++) {
         char text[SETTING_NAME_SIZE];
         name(s, text);
-        unsigned d = distance(wanted, bytes_of_text(text));
+        unsigned d = edit_distance(wanted, bytes_of_text(text));
         if (d >= best_distance) continue;
         best_distance = d;
         best = s;
@@ -163,7 +141,7 @@ static void unknown_section(struct bytes section, const char *where, struct buff
     const char *best = NULL;
 
     for (enum setting s = 0; s < SETTINGS_N; s++) {
-        unsigned d = distance(section, bytes_of_text(rows[s].section));
+        unsigned d = edit_distance(section, bytes_of_text(rows[s].section));
         if (d < best_distance) best = rows[s].section;
         if (d < best_distance) best_distance = d;
     }
@@ -186,7 +164,7 @@ void config_unknown(struct bytes section, struct bytes key, const char *where,
                   (const char *)key.ptr, (int)section.len, (const char *)section.ptr);
 
     const char *other = section_of_key(key);
-    char full[2 * NEAR_SIZE_MAX];
+    char full[2 * SETTING_NAME_SIZE];
     (void)snprintf(full, sizeof full, "%.*s.%.*s", (int)section.len, (const char *)section.ptr,
                    (int)key.len, (const char *)key.ptr);
     enum setting near = nearest(bytes_of_text(full), setting_name, NEAR_DISTANCE_MAX);

@@ -369,6 +369,28 @@ TEST(low_disk_refuses_what_grows)
     world_release(&w);
 }
 
+/* A journal that is held by what stays in memory may be what fills the disk: then that is archived
+ * too, long before the lag would ask for it, and the journal can shrink. */
+TEST(low_disk_lets_the_journal_shrink)
+{
+    struct world w;
+    world_init(&w);
+    w.options.archive_lag_max = 1 << 20;
+    world_open(&w);
+    w.holds_work = true;
+    start_n(&w, "a", "wait", 2);
+    for (int i = 0; i < 400; i++) EXPECT_STATUS(OK, ask_client(&w, REQUEST_RAISE, "a0"));
+    world_advance_ms(&w, 5000);
+    uint64_t held = world_stats(&w).lsn_applied;
+    EXPECT(held < 10);
+    w.disk_free = 100;
+    EXPECT_STATUS(OK, ask_client(&w, REQUEST_TERMINATE, "a1"));
+    world_advance_ms(&w, 5000);
+    EXPECT(world_stats(&w).lsn_applied > held + 100);
+    w.disk_free = UINT64_MAX;
+    world_release(&w);
+}
+
 /* A host that stops does not wait for its backlog, and goes on with it later. */
 TEST(a_stop_leaves_what_waits)
 {

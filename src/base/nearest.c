@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See nearest.h: the number of letters to change, add or leave out, whatever their case.
+ * See nearest.h.
  */
-#include "rest/nearest.h"
-
-#define NAME_SIZE_MAX 40u
+#include "base/nearest.h"
 
 static uint8_t lower(uint8_t c) { return c >= 'A' && c <= 'Z' ? (uint8_t)(c + 32) : c; }
 
@@ -15,10 +13,11 @@ static unsigned smallest(unsigned a, unsigned b, unsigned c)
     return least < c ? least : c;
 }
 
-static unsigned distance_of(struct bytes a, struct bytes b)
+unsigned edit_distance(struct bytes a, struct bytes b)
 {
-    unsigned row[NAME_SIZE_MAX + 1];
+    unsigned row[NEAREST_SIZE_MAX + 1];
 
+    if (a.len > NEAREST_SIZE_MAX || b.len > NEAREST_SIZE_MAX) return DISTANCE_FAR;
     for (unsigned n = 0; n <= b.len; n++) row[n] = n;
     for (size_t i = 0; i < a.len; i++) {
         unsigned diagonal = row[0]++;
@@ -35,13 +34,12 @@ static unsigned distance_of(struct bytes a, struct bytes b)
 void nearest_init(struct nearest *n, struct bytes word)
 {
     *n = (struct nearest){.word = word, .distance = (unsigned)(word.len / 3 + 2)};
-    if (word.len > NAME_SIZE_MAX) n->distance = 0;
 }
 
 void nearest_offer(struct nearest *n, struct bytes name)
 {
-    if (name.len > NAME_SIZE_MAX || n->distance == 0) return;
-    unsigned distance = distance_of(n->word, name);
+    unsigned distance = edit_distance(n->word, name);
+
     if (distance >= n->distance) return;
     n->distance = distance;
     n->best = name;
