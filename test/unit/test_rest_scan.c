@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parts that read texts: JSON, times, durations, percent escapes, near names.
+ * The parts that read texts: JSON, times, durations, percent escapes.
  */
-#include "rest/nearest.h"
 #include "rest/scan.h"
 #include "rest/state.h"
 #include "test/lib/test.h"
@@ -256,20 +255,4 @@ TEST(escapes_of_urls_are_strict)
         EXPECT(!percent_decode(&arena, bytes_of_text(bad[n]), false, &out));
     }
     arena_release(&arena);
-}
-
-TEST(the_nearest_name_is_found)
-{
-    struct nearest nearest;
-
-    nearest_init(&nearest, BYTES_LITERAL("statsu"));
-    nearest_offer(&nearest, BYTES_LITERAL("name"));
-    nearest_offer(&nearest, BYTES_LITERAL("status"));
-    EXPECT_BYTES(bytes_of_text("status"), nearest.best);
-    nearest_init(&nearest, BYTES_LITERAL("IDPREFIX"));
-    nearest_offer(&nearest, BYTES_LITERAL("idPrefix"));
-    EXPECT_BYTES(bytes_of_text("idPrefix"), nearest.best);
-    nearest_init(&nearest, BYTES_LITERAL("elephant"));
-    nearest_offer(&nearest, BYTES_LITERAL("name"));
-    EXPECT_EQ(0, nearest.best.len);
 }
