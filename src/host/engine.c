@@ -493,7 +493,7 @@ enum status engine_call_to(struct engine *e, uint32_t shard, struct request *req
 
 enum status engine_stats(struct engine *e, struct host_stats *out)
 {
-    struct host_stats sum = {0};
+    struct host_stats sum = HOST_STATS_NONE;
 
     for (uint32_t i = 0; i < e->format.shards_n; i++) {
         struct host_stats one = {0};

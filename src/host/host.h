@@ -164,7 +164,10 @@ struct host_stats {
     uint64_t recovered_frames;
 };
 void host_stats(const struct host *h, struct host_stats *out);
-/* Adds those of another shard: counts are summed, times the longest, LSNs those of the first. */
+/* What sums begin with. */
+#define HOST_STATS_NONE ((struct host_stats){.disk_free = UINT64_MAX})
+/* Adds those of another shard: counts are summed, times the longest, space the
+ * least, LSNs those of the first. */
 void host_stats_add(struct host_stats *sum, const struct host_stats *one);
 
 /* For tests: the partition's core; the number of a key's partition. */

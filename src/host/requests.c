@@ -410,7 +410,8 @@ static bool find_index(struct host *h, struct request *request, uint32_t *index)
 {
     if (!key_is_complete(request->key) || request->key.len > LIMIT_HUB_SIZE + 1 + LIMIT_ID_SIZE) {
         request_refuse(h, request, E_INVALID,
-                       "the instance's hub and id must not be empty or longer than 64 and 256");
+                       "no instance has such an id: it has 1 to 100 bytes (those of children up to "
+                       "256), its hub 1 to 64");
         return false;
     }
     uint32_t partition = partition_of(request->key, h->options.partitions_n);

@@ -111,6 +111,10 @@ static bool is_url(struct bytes url)
     for (size_t n = 0; n < url.len; n++) {
         if (url.ptr[n] <= ' ' || url.ptr[n] >= 0x7f) return false;
     }
+    /* A password would stand in every history and list; the replier takes none either. */
+    for (size_t n = prefix; n < url.len && memchr("/?#", url.ptr[n], 3) == NULL; n++) {
+        if (url.ptr[n] == '@') return false;
+    }
     return true;
 }
 
@@ -126,7 +130,7 @@ static bool take_tags(struct errand *errand, const struct body_value *values,
         if (reply_to.len > REPLY_TO_SIZE_MAX || !is_url(reply_to)) {
             return refuse(error, PROBLEM_BAD_JSON,
                           "the field 'replyTo' must be an absolute http or https URL of up to "
-                          "2,000 bytes");
+                          "2,000 bytes, without user and password");
         }
         put_tag(&errand->reply, BYTES_LITERAL(TAG_REPLY_TO), reply_to);
     }

@@ -105,7 +105,7 @@ void vitals_ask(struct vitals *v, int64_t now_ns, struct vitals_asker *asker)
 
 static void end_round(struct vitals *v)
 {
-    struct host_stats sum = {0};
+    struct host_stats sum = HOST_STATS_NONE;
 
     for (uint32_t i = 0; i < v->engine.shards_n; i++) host_stats_add(&sum, &v->parts[i].stats);
     answer_all(v, v->is_refused ? NULL : &sum);

@@ -514,6 +514,7 @@ TEST(waits_are_cancelled_in_their_shard)
     }
     EXPECT_STATUS(OK, engine_stats(e, &stats));
     EXPECT_EQ(N, stats.waiters);
+    EXPECT(stats.disk_free > 0);
     EXPECT_EQ(3, stats.workers);
     EXPECT_EQ(N, stats.gauges.running);
     EXPECT_EQ(stats.frames, stats.commit_ns.n);

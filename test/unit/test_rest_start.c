@@ -179,6 +179,7 @@ TEST(a_body_that_is_wrong_is_refused_with_the_reason)
     expect_bad(line, "{\"name\":\"a\",\"reuse\":\"maybe\"}", "'reuse'");
     expect_bad(line, "{\"name\":\"a\",\"replyTo\":\"ftp://x\"}", "'replyTo'");
     expect_bad(line, "{\"name\":\"a\",\"replyTo\":\"/x\"}", "'replyTo'");
+    expect_bad(line, "{\"name\":\"a\",\"replyTo\":\"http://a:b@x/\"}", "'replyTo'");
     EXPECT_EQ(400, rested_ask(line, "PUT", "/v1/instances/x", NULL,
                               "{\"name\":\"a\",\"reuse\":\"ended\"}"));
     EXPECT_EQ(400,

@@ -21,6 +21,7 @@ struct asker {
     struct vitals_asker asker;
     unsigned answers_n;
     uint64_t started; /* of the stats; UINT64_MAX = NULL was given */
+    uint64_t disk_free;
     bool asks_again;
 };
 
@@ -53,6 +54,7 @@ static void on_answer(struct vitals_asker *asker, const struct host_stats *stats
 
     a->answers_n++;
     a->started = stats == NULL ? UINT64_MAX : stats->core.started;
+    a->disk_free = stats == NULL ? 0 : stats->disk_free;
     if (!a->asks_again) return;
     a->asks_again = false;
     vitals_ask(vitals, 0, asker);
@@ -80,6 +82,7 @@ static void ask(struct asker *a, int64_t now_ns)
 static void answer(unsigned n, uint64_t started, enum status status)
 {
     posted[n]->stats->core.started = started;
+    posted[n]->stats->disk_free = 1000 + started;
     posted[n]->status = status;
     posted[n]->done(posted[n]);
 }
@@ -100,6 +103,7 @@ TEST(the_shards_are_summed_when_the_last_has_answered)
     vitals_bell(vitals);
     EXPECT_EQ(1, a.answers_n);
     EXPECT_EQ(321, a.started);
+    EXPECT_EQ(1001, a.disk_free); /* the least */
     EXPECT_EQ(INT64_MAX, vitals_tick(vitals, INT64_MAX - 1));
     vitals_free(vitals);
 }
