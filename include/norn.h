@@ -28,7 +28,9 @@
  *      Its memory is that of norn_alloc(): when the instance is put aside its stack and that memory
  *      are dropped without a word, so it must not hold malloc() memory, locks or files across a call
  *      of norn.
- *      Its stack is small (64 KiB unless said otherwise).
+ *      Its stack is small (64 KiB unless said otherwise); the worker's log says when three quarters of
+ *      it have been used. One that needs more ends the process, and again when the instance is run
+ *      again: give the worker a larger one.
  *      It must not wait for anything but Norn: all others of its worker wait with it. A turn that does
  *      is reported in the worker's log.
  *      An activity can run more than once. Use norn_here()->idempotency_key.
@@ -42,6 +44,15 @@
  *      bytes, by convention JSON, and must be UTF-8 when other languages are to read them. A payload
  *      that Norn gives to you is followed by a NUL that its length does not count.
  *      Times are milliseconds: points since 1970 UTC, or durations.
+ *
+ * Limits
+ *
+ *      An id that you choose has 1 to 100 bytes, without control characters and / \ # ?, and does not
+ *      begin with @; those of children have up to 256. Names have 1 to 256 bytes; those of events
+ *      are compared without regard to case, those of entities are in lower case. A payload has up to
+ *      16 MiB less 4 KiB: beyond it NORN_E_LIMIT, or the failure "ResultTooLarge" of who gave it. An
+ *      instance keeps 10,000 events, or 32 MiB, that nobody has waited for; a turn has 100,000
+ *      decisions; a history 200,000 events, or 128 MiB: endless ones continue as new.
  */
 #ifndef NORN_H
 #define NORN_H
@@ -154,8 +165,8 @@ struct norn_policy {
 struct norn_engine_options {
     size_t size;
     const char *directory; /* made when absent; its parent must exist */
-    size_t
-        memory_max; /* for instances; beyond it idle ones leave, then starts are refused; 0 = default */
+    /* For instances: beyond it idle ones leave, then starts wait. 0 = default, at least 1 MiB. */
+    size_t memory_max;
     uint32_t partitions;                /* of a new directory; 0 = default */
     const struct norn_policy *policies; /* policies_n of them, copied; or NULL */
     size_t policies_n;
@@ -165,7 +176,8 @@ struct norn_engine_options {
         sizeof(struct norn_engine_options), 0, 0, 0, 0, 0                                          \
     }
 
-/* Opens or creates, and recovers. NORN_E_BUSY, NORN_E_VERSION, NORN_E_CORRUPT, NORN_E_IO, NORN_E_NOSPACE, NORN_E_NOMEM.
+/* Opens or creates, and recovers. NORN_E_BUSY, NORN_E_VERSION, NORN_E_CORRUPT, NORN_E_IO, NORN_E_NOSPACE, NORN_E_NOMEM,
+ * NORN_E_INVALID (also for other partitions than the directory was made with).
  * why: may be NULL; a sentence for people, static until the thread's next call. */
 NORN_API norn_status norn_engine_open(const struct norn_engine_options *options,
                                       norn_engine **engine, const char **why);
@@ -212,7 +224,7 @@ struct norn_start_options {
         sizeof(struct norn_start_options), 0, 0, 0, NORN_REUSE_ENDED, 0                            \
     }
 
-#define NORN_ID_SIZE 257
+#define NORN_ID_SIZE 257 /* of the longest, with its NUL */
 /* Starts an instance of the orchestrator `name`; durable when it answers. id (NORN_ID_SIZE): may be NULL. */
 NORN_API norn_status norn_start(norn_client *client, const char *name, struct norn_bytes input,
                                 const struct norn_start_options *options, char *id);
@@ -449,7 +461,8 @@ NORN_API norn_status norn_lock(norn_context *ctx, const char *const *entities);
 
 /* Registers how to undo: if the orchestrator fails after this, the activity is called with this input, the last registered first, each with its own
  * retry policy. Registered with the step that comes next, durably. When all of them have worked, the custom status is "compensated" (JSON), which a
- * receiver of replies is told. */
+ * receiver of replies is told. Nothing is undone by norn_continue_as_new(), which forgets what was registered, nor when the instance is
+ * terminated or does not do what its history says. */
 NORN_API norn_status norn_compensate(norn_context *ctx, const char *activity,
                                      struct norn_bytes input,
                                      const struct norn_call_options *options);
@@ -476,7 +489,8 @@ __attribute__((format(printf, 2, 3)))
 #endif
 NORN_API void
 norn_log(norn_context *ctx, const char *format, ...);
-/* Memory, for any function. Zeroed; freed when it ends, or an orchestrator is put aside. NULL without memory. */
+/* Memory, for any function. Zeroed; freed when it ends, or an orchestrator is put aside. NULL without memory,
+ * and for more than 1 GiB at once. */
 NORN_API void *norn_alloc(norn_context *ctx, size_t size);
 
 /* What runs. Borrowed while it does. */

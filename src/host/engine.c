@@ -18,6 +18,7 @@
 #include "host/rows.h"
 #include "store/io.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 
@@ -61,15 +62,18 @@ static enum status lock_directory(struct engine *e, char *damage)
 {
     const char *directory = e->options.directory;
 
+    errno = 0;
     enum status status = io_posix_open(directory, &e->io);
     if (status == OK) status = e->io->ops->lock(e->io, "lock", &e->lock);
     if (status == E_BUSY) {
-        (void)snprintf(damage, ENGINE_DAMAGE_SIZE, "%s is in use by another process", directory);
+        (void)snprintf(damage, ENGINE_DAMAGE_SIZE,
+                       "%s is in use by another process, or twice in this one", directory);
     } else if (status != OK) {
-        (void)snprintf(damage, ENGINE_DAMAGE_SIZE, "%s cannot be opened: %s", directory,
-                       status_text(status));
+        (void)snprintf(damage, ENGINE_DAMAGE_SIZE, "the directory %s cannot be opened: %s",
+                       directory, errno != 0 ? strerror(errno) : status_text(status));
     }
-    return status;
+    /* An instance is what is not found elsewhere; here it is a parent directory. */
+    return status == E_NOT_FOUND ? E_IO : status;
 }
 
 static enum status create_format(struct engine *e)

@@ -202,7 +202,7 @@ bool loader_cancel(struct host *h, const struct request *wait)
     struct request *known = (struct request *)(uintptr_t)wait; /* it is ours: it waits here */
     list_remove(&known->node);
     look_end(l, known);
-    request_refuse(h, known, E_TIMEOUT, "the wait was cancelled");
+    request_refuse(h, known, E_TIMEOUT, WAIT_OVER);
     return true;
 }
 
@@ -517,7 +517,7 @@ static void use_look(struct host *h, const struct look *look)
 
     look_end(&h->loader, request);
     if (look->is_cancelled) {
-        request_refuse(h, request, E_TIMEOUT, "the wait was cancelled");
+        request_refuse(h, request, E_TIMEOUT, WAIT_OVER);
         return;
     }
     if (look->has_waiting && look_at_waiting(h, look)) return;

@@ -298,7 +298,7 @@ static void run_cancel(struct host *h, struct request *request)
     const struct request *wait = request->cancelled;
 
     if (waiters_remove(&h->waiters, request->key, wait)) {
-        request_refuse(h, (struct request *)(uintptr_t)wait, E_TIMEOUT, "the wait was cancelled");
+        request_refuse(h, (struct request *)(uintptr_t)wait, E_TIMEOUT, WAIT_OVER);
     } else if (!loader_cancel(h, wait)) {
         answer_now(h, request, E_NOT_FOUND);
         return;

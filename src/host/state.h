@@ -165,6 +165,7 @@ bool host_tell_time(struct host *h);
 void request_run(struct host *h, struct request *request);
 /* Answered when everything up to now is durable; status and text are set. */
 void request_answer(struct host *h, struct request *request);
+#define WAIT_OVER "the time to wait is over"
 /* Answered in this turn: the answer stands on nothing durable. */
 __attribute__((format(printf, 4, 5))) void request_refuse(struct host *h, struct request *request,
                                                           enum status status, const char *format,

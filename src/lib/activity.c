@@ -3,6 +3,7 @@
  * One activity, on a thread of the pool. Its memory is the work's, which ends when the engine has
  * taken the answer.
  */
+#include "lib/checks.h"
 #include "lib/context.h"
 #include "lib/pool.h"
 
@@ -113,6 +114,7 @@ bool activity_run(const struct function *f, struct link_work *work,
     if (!read_scheduled(work) || !begin(&run, f, work, lines)) return false;
     if (!context_copy(&run.context, work->input, &input)) return false;
     norn_status status = f->activity(&run.context, bytes_for_user(input), &output, f->user);
+    if (status == NORN_OK && !payload_fits(output)) status = result_too_large(&run.context);
     if (status != NORN_OK) return put_failure(&run.context, status, work);
     return context_copy(&run.context, maybe_of(output), &work->result);
 }

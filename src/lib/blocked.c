@@ -33,8 +33,8 @@ void blocked_end(struct blocked_probe *probe, const struct orchestration *o, int
     lines_write(
         o->env->lines,
         "orchestrator '%s' was blocked: a turn of instance %s took %lld ms, of which %lld on "
-        "the CPU. It waited for something that is not Norn's (a file, a lock, sleep), and "
-        "all others waited for it: let an activity do that",
+        "the CPU. If it waited for something that is not Norn's (a file, a lock, sleep), all "
+        "others waited with it: let an activity do that",
         o->code->name, o->context.here.id, (long long)(took_ns / NS_PER_MS),
         (long long)(cpu_ns / NS_PER_MS));
 }

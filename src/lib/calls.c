@@ -4,12 +4,16 @@
  * hand: a timer and another call, both in the history. It goes on while the orchestrator waits for
  * something else, because it is driven by the events and not by the coroutine.
  */
+#include "lib/checks.h"
+#include "lib/options.h"
 #include "lib/orchestration.h"
 
 #include "base/clock.h"
 #include "wire/pb.h"
 
 #include <stdio.h>
+
+#define DELAY_MS_MAX 1e13 /* 300 years: longer than the clock goes, and sums stay within 64 bits */
 
 /* ---- attempts ---- */
 
@@ -91,11 +95,12 @@ static int64_t delay_ms(struct orchestration *o, const struct call *call)
 {
     const struct norn_retry *retry = &call->retry;
     double factor = retry->factor > 0 ? retry->factor : 1;
-    double most = retry->max_delay_ms > 0 ? (double)retry->max_delay_ms : 1e15;
+    double most = retry->max_delay_ms > 0 ? (double)retry->max_delay_ms : DELAY_MS_MAX;
     double delay = (double)retry->first_delay_ms;
 
+    if (most > DELAY_MS_MAX) most = DELAY_MS_MAX;
     for (uint32_t n = 1; n < call->attempt && delay < most && delay > 0; n++) delay *= factor;
-    if (delay > most) delay = most;
+    if (!(delay < most)) delay = most; /* what is no number is too much, too */
     if (retry->jitter > 0) {
         double part = retry->jitter < 1 ? retry->jitter : 1;
         double chance = (double)(rng_u64(&o->rng) >> 11) / 9007199254740992.0; /* 0 to 1 */
@@ -109,9 +114,7 @@ static bool begin_delay(struct orchestration *o, struct norn_task *task, int64_t
     struct action *timer = decide(o, ACTION_CREATE_TIMER, task);
 
     if (timer == NULL) return false;
-    int64_t at_ns = o->now_ns + ms * NS_PER_MS;
-    timer->fire_at_s = at_ns / NS_PER_S;
-    timer->fire_at_ns = (int32_t)(at_ns % NS_PER_S);
+    timer_set(o, timer, ms);
     task->call->is_delayed = true;
     return true;
 }
@@ -172,33 +175,42 @@ static bool copy_text(norn_context *ctx, const char *text, struct bytes *out)
     return true;
 }
 
-/* Options of an older program are shorter: what they have not is as in the initialiser. */
-static void read_sized(void *to, size_t to_size, const void *from, size_t from_size)
+bool call_options_read(const struct norn_call_options *given, struct norn_call_options *options,
+                       struct norn_retry *retry)
 {
-    memcpy(to, from, from_size < to_size ? from_size : to_size);
+    *options = (struct norn_call_options)NORN_CALL_OPTIONS;
+    *retry = (struct norn_retry)NORN_RETRY;
+    return options_read(options, sizeof *options, given) &&
+           options_read(retry, sizeof *retry, options->retry);
+}
+
+static bool options_are_valid(const struct norn_call_options *options)
+{
+    if (options->version != NULL && options->version[0] != '\0' &&
+        !name_is_valid(options->version)) {
+        return false;
+    }
+    return options->id == NULL || options->id[0] == '\0' ||
+           (options->id[0] != '@' && id_is_valid(options->id));
 }
 
 static struct call *call_new(norn_context *ctx, enum norn_callee callee, const char *name,
-                             struct norn_bytes input, const struct norn_call_options *given)
+                             struct norn_bytes input, const struct norn_call_options *options,
+                             const struct norn_retry *retry)
 {
-    struct norn_call_options options = NORN_CALL_OPTIONS;
     struct call *call = norn_alloc(ctx, sizeof *call);
 
     if (call == NULL) return NULL;
-    if (given != NULL) read_sized(&options, sizeof options, given, given->size);
     call->callee = callee;
     call->begun_ms = norn_now(ctx);
-    call->retry = (struct norn_retry)NORN_RETRY;
-    if (options.retry != NULL) {
-        read_sized(&call->retry, sizeof call->retry, options.retry, options.retry->size);
-    }
-    const char *version = options.version;
+    call->retry = *retry;
+    const char *version = options->version;
     if (version == NULL && callee == NORN_CHILD) version = ctx->here.version;
     call->version.has = version != NULL;
     bool is_copied =
         copy_text(ctx, name, &call->name) && copy_text(ctx, version, &call->version.value) &&
-        copy_text(ctx, options.id, &call->id) && context_copy(ctx, maybe_of(input), &call->input) &&
-        copy_types(ctx, &call->retry);
+        copy_text(ctx, options->id, &call->id) &&
+        context_copy(ctx, maybe_of(input), &call->input) && copy_types(ctx, &call->retry);
     return is_copied ? call : NULL;
 }
 
@@ -207,14 +219,20 @@ norn_status norn_begin_call(norn_context *ctx, enum norn_callee callee, const ch
                             norn_task **task)
 {
     norn_status status = orchestration_check(ctx);
+    struct norn_call_options own;
+    struct norn_retry retry;
 
     if (status != NORN_OK) return status;
-    if (name == NULL || name[0] == '\0' || task == NULL) return NORN_E_INVALID;
+    if (!name_is_valid(name) || task == NULL) return NORN_E_INVALID;
+    if (!call_options_read(options, &own, &retry) || !options_are_valid(&own)) {
+        return NORN_E_INVALID;
+    }
+    if (!payload_fits(input)) return NORN_E_LIMIT;
     if (callee != NORN_ACTIVITY && callee != NORN_CHILD) return NORN_E_INVALID;
     struct orchestration *o = orchestration_of(ctx);
     struct norn_task *made = task_new(o, TASK_CALL);
     if (made == NULL) return NORN_E_NOMEM;
-    made->call = call_new(ctx, callee, name, input, options);
+    made->call = call_new(ctx, callee, name, input, &own, &retry);
     if (made->call == NULL || !attempt(o, made)) return NORN_E_NOMEM;
     *task = made;
     return NORN_OK;

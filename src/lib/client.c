@@ -8,6 +8,7 @@
 #include "host/engine.h"
 #include "lib/context.h"
 #include "lib/memory.h"
+#include "lib/options.h"
 
 #include "wire/event_json.h"
 #include "wire/pb.h"
@@ -15,6 +16,9 @@
 #include <stdio.h>
 
 #define PAGE_N 200u
+#define PARTITIONS_MAX 4096u
+/* With less the engine itself would be too much, and nothing would ever be admitted. */
+#define MEMORY_MIN ((size_t)1 << 20)
 
 /* Of this thread: what its last call answered. */
 static _Thread_local char last_text[ENGINE_DAMAGE_SIZE];
@@ -31,6 +35,11 @@ norn_status client_answer(const struct norn_client *client, enum status status, 
     return status_for_user(status);
 }
 
+norn_status client_refuse(const struct norn_client *client, const char *why)
+{
+    return client_answer(client, E_INVALID, why);
+}
+
 const char *norn_client_error(norn_client *client)
 {
     return last_client == client && client != NULL ? last_text : "";
@@ -38,22 +47,37 @@ const char *norn_client_error(norn_client *client)
 
 /* ---- engine ---- */
 
-/* Of what the user gave, the options of the engine; policies are copied into e. */
+/* NULL, or what is wrong with them. */
+static const char *engine_options_problem(const struct norn_engine_options *own)
+{
+    if (own->directory == NULL || own->directory[0] == '\0') return "no directory is named";
+    if (own->partitions > PARTITIONS_MAX) return "more than 4096 partitions are asked for";
+    if (own->policies == NULL && own->policies_n > 0)
+        return "policies is NULL, policies_n is not 0";
+    return NULL;
+}
+
+/* Of what the user gave, the options of the engine; policies are copied into e. *why: what is wrong
+ * with them. */
 static enum status read_engine_options(const struct norn_engine_options *given,
-                                       struct norn_engine *e, struct engine_options *options)
+                                       struct norn_engine *e, struct engine_options *options,
+                                       const char **why)
 {
     struct norn_engine_options own = NORN_ENGINE_OPTIONS;
 
-    memcpy(&own, given, given->size < sizeof own ? given->size : sizeof own);
+    *why = OPTIONS_WITHOUT_SIZE;
+    if (!options_read(&own, sizeof own, given)) return E_INVALID;
+    *why = engine_options_problem(&own);
+    if (*why != NULL) return E_INVALID;
     engine_options_init(options);
     options->directory = own.directory;
     if (own.memory_max > 0) options->host.hot_bytes_max = own.memory_max;
+    if (options->host.hot_bytes_max < MEMORY_MIN) options->host.hot_bytes_max = MEMORY_MIN;
     if (own.partitions > 0) options->host.partitions_n = own.partitions;
     if (own.policies_n == 0) return OK;
-    if (own.policies == NULL) return E_INVALID;
     options->host.policy = policies_find;
     options->host.policy_user = &e->policies;
-    return policies_init(&e->policies, &e->mem, own.policies, own.policies_n);
+    return policies_init(&e->policies, &e->mem, own.policies, own.policies_n, why);
 }
 
 static void engine_free(struct norn_engine *e)
@@ -82,15 +106,16 @@ norn_status norn_engine_open(const struct norn_engine_options *options, norn_eng
                              const char **why)
 {
     struct engine_options own;
+    const char *problem;
 
     last_text[0] = '\0';
     if (why != NULL) *why = last_text;
-    if (options == NULL || engine == NULL || options->directory == NULL) return NORN_E_INVALID;
+    if (options == NULL || engine == NULL) return client_refuse(NULL, "an argument is NULL");
     struct norn_engine *e = memory_new(sizeof *e, offsetof(struct norn_engine, mem));
     if (e == NULL) return client_answer(NULL, E_NOMEM, NULL);
-    enum status status = read_engine_options(options, e, &own);
+    enum status status = read_engine_options(options, e, &own, &problem);
     if (status != OK) {
-        (void)client_answer(NULL, status, "the policies are not valid");
+        (void)client_answer(NULL, status, problem);
     } else {
         status = open_engine(e, &own);
     }
@@ -118,7 +143,7 @@ norn_status norn_client_open(const struct norn_client_options *options, norn_cli
     struct norn_client_options own = NORN_CLIENT_OPTIONS;
 
     if (options == NULL || client == NULL) return NORN_E_INVALID;
-    memcpy(&own, options, options->size < sizeof own ? options->size : sizeof own);
+    if (!options_read(&own, sizeof own, options)) return NORN_E_INVALID;
     if ((own.engine == NULL) == (own.address == NULL)) return NORN_E_INVALID; /* one of the two */
     struct norn_client *c = memory_new(sizeof *c, offsetof(struct norn_client, mem));
     if (c == NULL) return NORN_E_NOMEM;
@@ -170,9 +195,7 @@ enum status client_read_start(const struct norn_start_options *given, struct buf
 {
     struct norn_start_options options = NORN_START_OPTIONS;
 
-    if (given != NULL) {
-        memcpy(&options, given, given->size < sizeof options ? given->size : sizeof options);
-    }
+    if (!options_read(&options, sizeof options, given)) return E_INVALID;
     start->id = options.id != NULL ? bytes_of_text(options.id) : BYTES_NONE;
     start->start_at_ms = options.start_at_ms;
     start->reuse = reuse_of(options.reuse);
@@ -187,7 +210,8 @@ norn_status norn_start(norn_client *client, const char *name, struct norn_bytes 
     struct mem mem;
     struct buffer tags, entry;
 
-    if (client == NULL || name == NULL) return NORN_E_INVALID;
+    if (client == NULL) return NORN_E_INVALID;
+    if (name == NULL) return client_refuse(client, "the name is NULL");
     memory_init(&mem);
     buffer_init(&tags, &mem);
     buffer_init(&entry, &mem);
@@ -195,6 +219,7 @@ norn_status norn_start(norn_client *client, const char *name, struct norn_bytes 
     struct link_start start = {.name = bytes_of_text(name), .input = maybe_of(input)};
     enum status status = client_read_start(options, &tags, &entry, &start);
     start.tags = buffer_view(&tags);
+    if (status == E_INVALID) (void)snprintf(why, sizeof why, "%s", START_OPTIONS_INVALID);
     if (status == OK) status = link_start(client->link, &start, id, why);
     buffer_release(&tags);
     buffer_release(&entry);
@@ -215,7 +240,8 @@ norn_status norn_get(norn_client *client, const char *id, int64_t wait_ms, struc
     char why[LINK_WHY_SIZE];
     struct norn_info *made = NULL;
 
-    if (client == NULL || id == NULL) return NORN_E_INVALID;
+    if (client == NULL) return NORN_E_INVALID;
+    if (id == NULL) return client_refuse(client, "the id is NULL");
     enum status status = link_get(client->link, bytes_of_text(id), wait_ms,
                                   info != NULL ? keep_view : NULL, &made, why);
     if (status == OK && info != NULL) *info = made;
@@ -227,7 +253,8 @@ norn_status norn_raise(norn_client *client, const char *id, const char *event,
 {
     char why[LINK_WHY_SIZE];
 
-    if (client == NULL || id == NULL || event == NULL) return NORN_E_INVALID;
+    if (client == NULL) return NORN_E_INVALID;
+    if (id == NULL || event == NULL) return client_refuse(client, "the id or the event is NULL");
     enum status status =
         link_raise(client->link, bytes_of_text(id), bytes_of_text(event), maybe_of(data), why);
     return client_answer(client, status, why);
@@ -244,8 +271,9 @@ norn_status norn_control(norn_client *client, const char *id, enum norn_verb ver
     };
     char why[LINK_WHY_SIZE];
 
-    if (client == NULL || id == NULL) return NORN_E_INVALID;
-    if ((size_t)verb >= sizeof verbs / sizeof *verbs) return NORN_E_INVALID;
+    if (client == NULL) return NORN_E_INVALID;
+    if (id == NULL) return client_refuse(client, "the id is NULL");
+    if ((size_t)verb >= sizeof verbs / sizeof *verbs) return client_refuse(client, "no such verb");
     enum status status =
         link_control(client->link, bytes_of_text(id), verbs[verb], maybe_of(data), why);
     return client_answer(client, status, why);
@@ -282,7 +310,8 @@ norn_status norn_history(norn_client *client, const char *id, norn_history_fn *f
     struct history_reader h = {.fn = fn, .user = user};
     char why[LINK_WHY_SIZE];
 
-    if (client == NULL || id == NULL || fn == NULL) return NORN_E_INVALID;
+    if (client == NULL) return NORN_E_INVALID;
+    if (id == NULL || fn == NULL) return client_refuse(client, "the id or the function is NULL");
     memory_init(&h.mem);
     buffer_init(&h.json, &h.mem);
     enum status status = link_history(client->link, bytes_of_text(id), read_events, &h, why);
@@ -347,8 +376,9 @@ norn_status norn_list(norn_client *client, const struct norn_query *given, norn_
     enum status status;
     norn_status shown = NORN_OK;
 
-    if (client == NULL || fn == NULL) return NORN_E_INVALID;
-    if (given != NULL) memcpy(&own, given, given->size < sizeof own ? given->size : sizeof own);
+    if (client == NULL) return NORN_E_INVALID;
+    if (fn == NULL) return client_refuse(client, "the function is NULL");
+    if (!options_read(&own, sizeof own, given)) return client_refuse(client, OPTIONS_WITHOUT_SIZE);
     struct request_query query = query_of(&own);
     uint32_t left = own.limit > 0 ? own.limit : UINT32_MAX;
     memory_init(&mem);

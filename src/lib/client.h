@@ -25,6 +25,8 @@ struct norn_client {
 /* What a verb answers: the status for the user; its sentence (why, or that of the status) stays
  * with the thread, for norn_client_error(). */
 norn_status client_answer(const struct norn_client *client, enum status status, const char *why);
+/* NORN_E_INVALID, and why. */
+norn_status client_refuse(const struct norn_client *client, const char *why);
 /* Options (NULL: the defaults) as the link takes them, all but the name and input. tags: raw map
  * entries are added there and not yet pointed to; entry: scratch. E_NOMEM, E_INVALID. */
 enum status client_read_start(const struct norn_start_options *given, struct buffer *tags,
@@ -35,5 +37,9 @@ struct norn_info *info_new(const struct instance_view *view);
 /* Infos in a list; the node of each. */
 struct list *info_node(struct norn_info *info);
 struct norn_info *info_of_node(struct list *node);
+
+/* What is wrong when client_read_start() answers E_INVALID. */
+#define START_OPTIONS_INVALID                                                                      \
+    "the options have no size (begin with NORN_START_OPTIONS), or a tag has a name and no value"
 
 #endif

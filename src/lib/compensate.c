@@ -7,6 +7,7 @@
  * instance stays the one that began it. (S19)
  */
 #include "core/replies.h"
+#include "lib/checks.h"
 #include "lib/orchestration.h"
 
 struct compensation {
@@ -17,22 +18,13 @@ struct compensation {
     struct norn_retry retry;
 };
 
-static bool copy_options(norn_context *ctx, struct compensation *c,
-                         const struct norn_call_options *given)
+/* Of what was read, what it points to. */
+static bool copy_options(norn_context *ctx, struct compensation *c)
 {
-    c->options = (struct norn_call_options)NORN_CALL_OPTIONS;
-    if (given == NULL) return true;
-    memcpy(&c->options, given, given->size < sizeof *given ? given->size : sizeof *given);
-    c->options.size = sizeof c->options;
     if (c->options.version != NULL) {
         c->options.version = context_text(ctx, bytes_of_text(c->options.version));
         if (c->options.version == NULL) return false;
     }
-    if (c->options.retry == NULL) return true;
-    const struct norn_retry *retry = c->options.retry;
-    c->retry = (struct norn_retry)NORN_RETRY;
-    memcpy(&c->retry, retry, retry->size < sizeof *retry ? retry->size : sizeof *retry);
-    c->retry.size = sizeof c->retry;
     c->options.retry = &c->retry;
     size_t n = 0;
     while (c->retry.final_types != NULL && c->retry.final_types[n] != NULL) n++;
@@ -53,12 +45,16 @@ norn_status norn_compensate(norn_context *ctx, const char *activity, struct norn
     norn_status status = orchestration_check(ctx);
 
     if (status != NORN_OK) return status;
-    if (activity == NULL || activity[0] == '\0') return NORN_E_INVALID;
+    if (!name_is_valid(activity)) return NORN_E_INVALID;
+    if (!payload_fits(input)) return NORN_E_LIMIT;
     struct compensation *c = norn_alloc(ctx, sizeof *c);
     if (c == NULL) return NORN_E_NOMEM;
+    if (!call_options_read(options, &c->options, &c->retry)) return NORN_E_INVALID;
+    c->options.size = sizeof c->options;
+    c->retry.size = sizeof c->retry;
     c->activity = context_text(ctx, bytes_of_text(activity));
     if (c->activity == NULL || !context_copy(ctx, maybe_of(input), &c->input) ||
-        !copy_options(ctx, c, options)) {
+        !copy_options(ctx, c)) {
         return NORN_E_NOMEM;
     }
     list_push_front(&orchestration_of(ctx)->compensations, &c->node);

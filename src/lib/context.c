@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #define LINE_SIZE 1000
+#define ALLOC_SIZE_MAX ((size_t)1 << 30)
 
 /* ---- lines for people ---- */
 
@@ -50,6 +51,9 @@ void norn_log(norn_context *ctx, const char *format, ...)
 
 void *norn_alloc(norn_context *ctx, size_t size)
 {
+    /* Too much at every time and on every machine: so it is an answer to the program, and not a
+     * reason to try the turn again when there is more memory. */
+    if (size > ALLOC_SIZE_MAX) return NULL;
     void *ptr = arena_alloc_zero(ctx->arena, size > 0 ? size : 1);
 
     if (ptr == NULL) ctx->is_out_of_memory = true;

@@ -40,7 +40,8 @@ bool context_copy(struct norn_context *ctx, struct maybe value, struct maybe *ou
 
 static inline struct maybe maybe_of(struct norn_bytes value)
 {
-    return (struct maybe){bytes_make(value.ptr, value.len), value.ptr != NULL};
+    if (value.ptr == NULL) return (struct maybe){BYTES_NONE, false}; /* whatever its length says */
+    return (struct maybe){bytes_make(value.ptr, value.len), true};
 }
 static inline struct norn_bytes bytes_for_user(struct maybe value)
 {

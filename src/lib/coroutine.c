@@ -48,9 +48,13 @@
 
 #define MEASURE_EVERY_N 1000u
 
+/* Wide, because one large frame jumps over a page, into whatever is mapped below; it costs address
+ * space only. */
+#define GUARD_SIZE ((size_t)1 << 20)
+
 struct coroutine_stack {
     struct mem *mem;
-    uint8_t *map; /* the guard page, then the stack */
+    uint8_t *map; /* the guard, then the stack */
     size_t map_size;
     uint8_t *low; /* the stack */
     uint8_t *top;
@@ -284,15 +288,15 @@ enum status coroutine_stack_open(struct mem *mem, size_t size, struct coroutine_
     if (size < COROUTINE_STACK_SIZE_MIN) size = COROUTINE_STACK_SIZE_MIN;
     size = (size + page_size - 1) / page_size * page_size;
     s->mem = mem;
-    s->map_size = size + page_size;
+    s->map_size = size + GUARD_SIZE;
     s->map = mmap(NULL, s->map_size, PROT_READ | PROT_WRITE,
                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
-    if (s->map == MAP_FAILED || mprotect(s->map, page_size, PROT_NONE) != 0) {
+    if (s->map == MAP_FAILED || mprotect(s->map, GUARD_SIZE, PROT_NONE) != 0) {
         if (s->map != MAP_FAILED) (void)munmap(s->map, s->map_size);
         mem_give(mem, s, sizeof *s);
         return E_NOMEM;
     }
-    s->low = s->map + page_size;
+    s->low = s->map + GUARD_SIZE;
     s->top = s->low + size;
     for (uint64_t *word = (uint64_t *)(void *)s->low; (uint8_t *)word < s->top; word++) {
         *word = PAINT;
@@ -314,6 +318,8 @@ void coroutine_stack_close(struct coroutine_stack *s)
     (void)munmap(s->map, s->map_size);
     mem_give(s->mem, s, sizeof *s);
 }
+
+size_t coroutine_stack_size(const struct coroutine_stack *s) { return (size_t)(s->top - s->low); }
 
 /* What was once used stays without paint, so that a look now and then misses nothing; each one has
  * to read all that was never used. */
@@ -385,6 +391,11 @@ static void restore(struct coroutine *c)
     s->occupant = c;
 }
 
+/* What this thread is within. */
+static _Thread_local const struct coroutine *running_here;
+
+bool coroutine_is_running(const struct coroutine *c) { return running_here == c; }
+
 void coroutine_resume(struct coroutine *c)
 {
     struct coroutine_stack *s = c->stack;
@@ -393,11 +404,13 @@ void coroutine_resume(struct coroutine *c)
     assert(s->running == NULL);
     if (s->occupant != c) restore(c);
     s->running = c;
+    running_here = c;
     s->resumes_n++;
     tell_entering(c);
     switch_in(c);
     tell_left(s);
     s->running = NULL;
+    running_here = NULL;
     if (!c->is_ended) return;
     s->occupant = NULL;
     stack_clean(s);

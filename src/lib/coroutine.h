@@ -37,6 +37,7 @@ enum status coroutine_stack_open(struct mem *mem, size_t size, struct coroutine_
 void coroutine_stack_close(struct coroutine_stack *stack);
 /* How deep the stack was used at most since it was opened; up to 1,000 resumes ago. */
 size_t coroutine_stack_used_max(struct coroutine_stack *stack);
+size_t coroutine_stack_size(const struct coroutine_stack *s);
 
 typedef void coroutine_fn(void *user);
 
@@ -65,6 +66,8 @@ void coroutine_release(struct coroutine *c);
 void coroutine_resume(struct coroutine *c);
 /* From within: back to who resumed it. */
 void coroutine_suspend(struct coroutine *c);
+/* The caller is within it. Any thread may ask. */
+bool coroutine_is_running(const struct coroutine *c);
 /* Makes the stack free for others. E_NOMEM: it is still on the stack; release it. */
 enum status coroutine_park(struct coroutine *c);
 

@@ -3,6 +3,7 @@
  * A batch of operations of one entity, on a thread of the pool, one after the other. What an
  * operation changes counts when it succeeds: state and signals of one that fails are undone.
  */
+#include "lib/checks.h"
 #include "lib/context.h"
 #include "lib/pool.h"
 
@@ -69,9 +70,11 @@ norn_status norn_send_event(norn_context *ctx, const char *id, const char *event
                             struct norn_bytes data)
 {
     if (ctx->kind == CONTEXT_ACTIVITY) return NORN_E_UNSUPPORTED;
-    if (id == NULL || id[0] == '\0' || event == NULL || event[0] == '\0') return NORN_E_INVALID;
+    if (!id_is_valid(id) || !name_is_valid(event)) return NORN_E_INVALID;
+    if (!payload_fits(data)) return NORN_E_LIMIT;
     if (ctx->kind == CONTEXT_ENTITY) return send_signal(batch_of(ctx), id, event, data);
-    return orchestration_send(orchestration_of(ctx), id, event, data);
+    norn_status status = orchestration_check(ctx);
+    return status == NORN_OK ? orchestration_send(orchestration_of(ctx), id, event, data) : status;
 }
 
 /* ---- operations ---- */
@@ -130,6 +133,7 @@ static bool run_operation(struct entity_batch *b, const struct function *f, stru
     if (name == NULL || !context_copy(&b->context, input, &input)) return false;
     b->context.error = (struct norn_failure){0};
     norn_status status = f->entity(&b->context, name, bytes_for_user(input), &output, f->user);
+    if (status == NORN_OK && !payload_fits(output)) status = result_too_large(&b->context);
     if (status == NORN_OK) return context_copy(&b->context, maybe_of(output), &result->output);
     undo(b, before, signals_n);
     return put_failure(b, status, result);

@@ -4,6 +4,7 @@
  * instances. An entity answers with the id of the request, so that id says which action it was: the
  * last four bytes of the GUID are the action's id, the others those of the execution.
  */
+#include "lib/checks.h"
 #include "lib/orchestration.h"
 
 #include "core/entity_id.h"
@@ -108,7 +109,8 @@ norn_status norn_call_entity(norn_context *ctx, const char *id, const char *oper
     norn_status status = orchestration_check(ctx);
 
     if (status != NORN_OK) return status;
-    if (!is_entity(id) || operation == NULL || operation[0] == '\0') return NORN_E_INVALID;
+    if (!is_entity(id) || !name_is_valid(operation)) return NORN_E_INVALID;
+    if (!payload_fits(input)) return NORN_E_LIMIT;
     struct orchestration *o = orchestration_of(ctx);
     struct norn_task *task = task_new(o, TASK_ENTITY);
     if (task == NULL) return NORN_E_NOMEM;

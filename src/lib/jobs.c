@@ -76,7 +76,8 @@ norn_status norn_start_many(norn_client *client, struct norn_job *jobs, size_t n
     enum status first = OK;
     struct part p;
 
-    if (client == NULL || (jobs == NULL && n > 0)) return NORN_E_INVALID;
+    if (client == NULL) return NORN_E_INVALID;
+    if (jobs == NULL && n > 0) return client_refuse(client, "jobs is NULL, n is not 0");
     if (n == 0) return client_answer(client, OK, NULL);
     if (!part_init(&p, n)) {
         for (size_t i = 0; i < n; i++) jobs[i].status = NORN_E_NOMEM;
@@ -119,7 +120,8 @@ norn_status norn_wait_many(norn_client *client, struct norn_job *jobs, size_t n,
     enum status first = OK;
     struct part p;
 
-    if (client == NULL || (jobs == NULL && n > 0)) return NORN_E_INVALID;
+    if (client == NULL) return NORN_E_INVALID;
+    if (jobs == NULL && n > 0) return client_refuse(client, "jobs is NULL, n is not 0");
     if (n == 0) return client_answer(client, OK, NULL);
     if (!part_init(&p, n)) {
         first = E_NOMEM; /* nothing is known of any: their statuses stay */

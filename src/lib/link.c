@@ -184,10 +184,9 @@ void link_work_release(struct link_work *work)
 
 void link_work_reset(struct link_work *work)
 {
+    arena_reset(&work->arena); /* first: it may give memory back */
     struct mem mem = work->mem;
     struct arena arena = work->arena;
-
-    arena_reset(&arena);
     *work = (struct link_work){.mem = mem, .arena = arena};
     work->arena.mem = &work->mem;
 }

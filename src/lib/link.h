@@ -232,7 +232,7 @@ void link_close(struct link *link);
 /* From now on work is delivered. E_NOMEM, E_UNAVAILABLE. */
 enum status link_attach(struct link *link, const struct link_worker *worker,
                         struct link_port **port);
-/* Waits. Afterwards nothing is delivered any more (what link_fetch() was asked for has been, too);
+/* Nobody is in link_fetch(), now or later. Waits. Afterwards nothing is delivered any more (what link_fetch() was asked for has been, too);
  * what the worker holds it can still answer or abandon. */
 void link_detach(struct link_port *port);
 /* After link_detach() and when all work went back: waits until the answers have been taken. */

@@ -2,6 +2,7 @@
  *
  * Life of an orchestration and its events. See orchestration.h.
  */
+#include "lib/checks.h"
 #include "lib/orchestration.h"
 
 #include "base/clock.h"
@@ -19,6 +20,7 @@ static void run(void *user)
     struct norn_bytes output = NORN_NONE;
 
     norn_status status = o->code->fn(&o->context, bytes_for_user(o->input), &output, o->code->user);
+    if (status == NORN_OK && !payload_fits(output)) status = result_too_large(&o->context);
     o->status = status;
     o->output = output;
     if (status != NORN_OK) compensate(o);
@@ -82,7 +84,8 @@ struct orchestration *orchestration_of(norn_context *ctx)
 
 norn_status orchestration_check(norn_context *ctx)
 {
-    return ctx->kind == CONTEXT_ORCHESTRATOR ? NORN_OK : NORN_E_UNSUPPORTED;
+    if (ctx->kind != CONTEXT_ORCHESTRATOR) return NORN_E_UNSUPPORTED;
+    return coroutine_is_running(&orchestration_of(ctx)->coroutine) ? NORN_OK : NORN_E_INVALID;
 }
 
 /* ---- decisions and tasks ---- */
@@ -124,7 +127,7 @@ struct norn_task *task_new(struct orchestration *o, enum task_kind kind)
     if (task == NULL)
         o->context.is_out_of_memory = true;
     else
-        task->kind = kind;
+        *task = (struct norn_task){.owner = o, .kind = kind};
     return task;
 }
 

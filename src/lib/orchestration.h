@@ -55,6 +55,7 @@ enum task_kind { TASK_CALL, TASK_TIMER, TASK_EVENT, TASK_ENTITY, TASK_LOCK };
 
 /* In the arena: lives as long as the execution. */
 struct norn_task {
+    const struct orchestration *owner;
     enum task_kind kind;
     bool is_ended;
     bool is_waited_for;
@@ -142,8 +143,11 @@ enum status orchestration_turn(struct orchestration *o, struct link_work *work, 
 /* ---- shared by its files ---- */
 
 struct orchestration *orchestration_of(norn_context *ctx);
-/* NORN_OK when ctx is an orchestrator's. */
+/* NORN_OK when ctx is that of the orchestrator that runs now. NORN_E_UNSUPPORTED: it is no
+ * orchestrator's; NORN_E_INVALID: it is that of another instance. */
 norn_status orchestration_check(norn_context *ctx);
+/* Due so many ms from now, or at the end of time. */
+void timer_set(const struct orchestration *o, struct action *timer, int64_t ms);
 
 /* A new action of that kind with the next id; task: who waits for it, or NULL. Name, input and so
  * on are filled in by the caller, with bytes that live as long as o. NULL without memory. */
@@ -164,6 +168,9 @@ norn_status task_result(struct orchestration *o, const norn_task *task, struct n
 void call_completed(struct orchestration *o, struct norn_task *task, struct maybe result);
 void call_failed(struct orchestration *o, struct norn_task *task, struct bytes failure);
 void call_delay_is_over(struct orchestration *o, struct norn_task *task);
+/* What the user gave (NULL: nothing); options->retry is not to be used. False without a size. */
+bool call_options_read(const struct norn_call_options *given, struct norn_call_options *options,
+                       struct norn_retry *retry);
 /* compensate.c: from within the coroutine, after the function failed. */
 void compensate(struct orchestration *o);
 /* events.c */

@@ -4,6 +4,8 @@
  */
 #include "lib/policies.h"
 
+#include "lib/options.h"
+
 #include <strings.h>
 
 struct named_policy {
@@ -28,13 +30,22 @@ const struct policy *policies_find(void *user, struct bytes name)
     return &p->otherwise;
 }
 
-static bool read_policy(const struct norn_policy *given, struct policy *out)
+/* NULL, or what is wrong with it. */
+static const char *policy_problem(const struct norn_policy *p)
 {
-    if (given->complete_by_ms < 0 || given->retry_delay_ms < 0 || given->retry_delay_max_ms < 0 ||
-        given->extended_wait_ms < 0 || given->second_threshold < given->first_threshold) {
-        return false;
+    if (p->complete_by_ms < 0 || p->retry_delay_ms < 0 || p->retry_delay_max_ms < 0 ||
+        p->extended_wait_ms < 0) {
+        return "a policy has a negative time";
     }
-    *out = (struct policy){
+    if (p->second_threshold < p->first_threshold)
+        return "a policy's second_threshold is less than its first_threshold";
+    if (p->activity != NULL && p->activity[0] == '\0') return "a policy's activity has no name";
+    return NULL;
+}
+
+static struct policy policy_of(const struct norn_policy *given)
+{
+    return (struct policy){
         .complete_by_ms = given->complete_by_ms,
         .first_threshold = given->first_threshold,
         .retry_delay_ms = given->retry_delay_ms,
@@ -44,39 +55,42 @@ static bool read_policy(const struct norn_policy *given, struct policy *out)
         .last_resort = given->last_resort == NORN_RESORT_PARK ? RESORT_PARK : RESORT_FAIL,
         .retries_failures = given->retries_failures,
     };
-    return true;
 }
 
-static enum status add(struct policies *p, struct mem *mem, const struct norn_policy *given)
+static enum status add(struct policies *p, struct mem *mem, const struct norn_policy *given,
+                       const char **why)
 {
-    struct policy policy;
-
-    if (!read_policy(given, &policy)) return E_INVALID;
+    *why = policy_problem(given);
+    if (*why != NULL) return E_INVALID;
     if (given->activity == NULL) {
-        p->otherwise = policy;
+        p->otherwise = policy_of(given);
         return OK;
     }
     struct bytes name = bytes_of_text(given->activity);
-    if (name.len == 0 || policies_find(p, name) != &p->otherwise) return E_INVALID;
+    *why = "an activity has two policies";
+    if (policies_find(p, name) != &p->otherwise) return E_INVALID;
     struct named_policy *named = &p->list[p->n];
     named->name = mem_take(mem, name.len);
+    *why = NULL;
     if (named->name == NULL) return E_NOMEM;
     memcpy(named->name, name.ptr, name.len);
     named->len = name.len;
-    named->policy = policy;
+    named->policy = policy_of(given);
     p->n++;
     return OK;
 }
 
 /* The list has room for all that are given, whatever became of them. */
 enum status policies_init(struct policies *p, struct mem *mem, const struct norn_policy *given,
-                          size_t n)
+                          size_t n, const char **why)
 {
     const uint8_t *at = (const uint8_t *)given;
     enum status status = OK;
 
     *p = (struct policies){.otherwise = policy_default};
+    *why = "there are more than 10,000 policies";
     if (n > POLICIES_MAX) return E_LIMIT;
+    *why = NULL;
     if (n == 0) return OK;
     p->list = mem_take(mem, n * sizeof *p->list);
     if (p->list == NULL) return E_NOMEM;
@@ -84,13 +98,13 @@ enum status policies_init(struct policies *p, struct mem *mem, const struct norn
     for (size_t i = 0; i < n && status == OK; i++) {
         struct norn_policy own = NORN_POLICY;
         size_t size;
-        memcpy(&size, at, sizeof size); /* of who was built with another version of the header */
-        if (size < sizeof size) {
+        if (options_read(&own, sizeof own, at)) {
+            status = add(p, mem, &own, why);
+        } else {
+            *why = OPTIONS_WITHOUT_SIZE;
             status = E_INVALID;
-            break;
         }
-        memcpy(&own, at, size < sizeof own ? size : sizeof own);
-        status = add(p, mem, &own);
+        memcpy(&size, at, sizeof size); /* of who was built with another version of the header */
         at += size;
     }
     if (status != OK) policies_release(p, mem);

@@ -22,10 +22,9 @@ struct policies {
     struct policy otherwise; /* of activities without one of their own */
 };
 
-/* Copies them. E_INVALID: thresholds that go down, a negative time, or two for one name; E_LIMIT,
- * E_NOMEM. */
+/* Copies them. E_INVALID, E_LIMIT: *why is what is wrong with them; E_NOMEM. */
 enum status policies_init(struct policies *p, struct mem *mem, const struct norn_policy *given,
-                          size_t n);
+                          size_t n, const char **why);
 void policies_release(struct policies *p, struct mem *mem);
 /* A policy_fn; user: struct policies. */
 const struct policy *policies_find(void *user, struct bytes name);

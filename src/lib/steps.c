@@ -54,7 +54,8 @@ norn_status norn_steps(norn_client *client, const char *id, norn_steps_fn *fn, v
     char why[LINK_WHY_SIZE];
     norn_status shown = NORN_OK;
 
-    if (client == NULL || id == NULL || fn == NULL) return NORN_E_INVALID;
+    if (client == NULL) return NORN_E_INVALID;
+    if (id == NULL || fn == NULL) return client_refuse(client, "the id or the function is NULL");
     memory_init(&kept.mem);
     arena_init(&kept.arena, &kept.mem, 512);
     list_init(&kept.rows);

@@ -2,6 +2,7 @@
  *
  * Waiting, timers, and the small things an orchestrator can ask: the time, chance, its status.
  */
+#include "lib/checks.h"
 #include "lib/orchestration.h"
 
 #include "base/clock.h"
@@ -47,17 +48,7 @@ norn_status task_result(struct orchestration *o, const norn_task *task, struct n
     return task->status;
 }
 
-norn_status norn_await(norn_context *ctx, norn_task *task, struct norn_bytes *output)
-{
-    norn_status status = orchestration_check(ctx);
-
-    if (status != NORN_OK) return status;
-    if (task == NULL) return NORN_E_INVALID;
-    struct orchestration *o = orchestration_of(ctx);
-    if (!task->is_ended) wait_all(o, &task, 1);
-    return task_result(o, task, output);
-}
-
+/* They are tasks of this orchestrator. */
 static norn_status check_tasks(norn_context *ctx, norn_task *const *tasks, size_t n)
 {
     norn_status status = orchestration_check(ctx);
@@ -65,9 +56,19 @@ static norn_status check_tasks(norn_context *ctx, norn_task *const *tasks, size_
     if (status != NORN_OK) return status;
     if (tasks == NULL && n > 0) return NORN_E_INVALID;
     for (size_t i = 0; i < n; i++) {
-        if (tasks[i] == NULL) return NORN_E_INVALID;
+        if (tasks[i] == NULL || tasks[i]->owner != orchestration_of(ctx)) return NORN_E_INVALID;
     }
     return NORN_OK;
+}
+
+norn_status norn_await(norn_context *ctx, norn_task *task, struct norn_bytes *output)
+{
+    norn_status status = check_tasks(ctx, &task, 1);
+
+    if (status != NORN_OK) return status;
+    struct orchestration *o = orchestration_of(ctx);
+    if (!task->is_ended) wait_all(o, &task, 1);
+    return task_result(o, task, output);
 }
 
 norn_status norn_when_all(norn_context *ctx, norn_task *const *tasks, size_t n)
@@ -100,10 +101,9 @@ norn_status norn_when_any(norn_context *ctx, norn_task *const *tasks, size_t n, 
 
 norn_status norn_cancel(norn_context *ctx, norn_task *task)
 {
-    norn_status status = orchestration_check(ctx);
+    norn_status status = check_tasks(ctx, &task, 1);
 
     if (status != NORN_OK) return status;
-    if (task == NULL) return NORN_E_INVALID;
     if (task->kind != TASK_TIMER && task->kind != TASK_EVENT) return NORN_E_UNSUPPORTED;
     if (task->is_ended) return NORN_OK;
     if (list_is_linked(&task->awaiting)) list_remove(&task->awaiting);
@@ -112,6 +112,15 @@ norn_status norn_cancel(norn_context *ctx, norn_task *task)
 }
 
 /* ---- timers ---- */
+
+void timer_set(const struct orchestration *o, struct action *timer, int64_t ms)
+{
+    int64_t left_ms = (INT64_MAX - o->now_ns) / NS_PER_MS;
+    int64_t at_ns = o->now_ns + (ms < left_ms ? ms : left_ms) * NS_PER_MS;
+
+    timer->fire_at_s = at_ns / NS_PER_S;
+    timer->fire_at_ns = (int32_t)(at_ns % NS_PER_S);
+}
 
 norn_status norn_begin_timer(norn_context *ctx, int64_t ms, norn_task **task)
 {
@@ -124,10 +133,7 @@ norn_status norn_begin_timer(norn_context *ctx, int64_t ms, norn_task **task)
     if (made == NULL) return NORN_E_NOMEM;
     struct action *action = decide(o, ACTION_CREATE_TIMER, made);
     if (action == NULL) return NORN_E_NOMEM;
-    int64_t left_ms = (INT64_MAX - o->now_ns) / NS_PER_MS;
-    int64_t at_ns = o->now_ns + (ms < left_ms ? ms : left_ms) * NS_PER_MS;
-    action->fire_at_s = at_ns / NS_PER_S;
-    action->fire_at_ns = (int32_t)(at_ns % NS_PER_S);
+    timer_set(o, action, ms);
     *task = made;
     return NORN_OK;
 }
@@ -147,6 +153,7 @@ norn_status norn_continue_as_new(norn_context *ctx, struct norn_bytes input)
     norn_status status = orchestration_check(ctx);
 
     if (status != NORN_OK) return status;
+    if (!payload_fits(input)) return NORN_E_LIMIT;
     struct orchestration *o = orchestration_of(ctx);
     if (!context_copy(ctx, maybe_of(input), &o->next_input)) return NORN_E_NOMEM;
     o->continues = true;
@@ -158,6 +165,7 @@ norn_status norn_set_status(norn_context *ctx, struct norn_bytes custom_status)
     norn_status status = orchestration_check(ctx);
 
     if (status != NORN_OK) return status;
+    if (!payload_fits(custom_status)) return NORN_E_LIMIT;
     struct maybe copy;
     if (!context_copy(ctx, maybe_of(custom_status), &copy)) return NORN_E_NOMEM;
     orchestration_of(ctx)->custom_status = copy;

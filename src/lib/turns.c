@@ -40,6 +40,29 @@ static struct orchestration *find_or_make(struct turns *t, struct link_work *wor
     return o;
 }
 
+/* The turn comes again at once, perhaps many times: one line a second is enough. */
+static void tell_no_memory(struct turns *t, const struct orchestration *o, int64_t now_ns)
+{
+    if (t->no_memory_ns != 0 && now_ns - t->no_memory_ns < NS_PER_S) return;
+    t->no_memory_ns = now_ns;
+    lines_write(&t->lines, "instance %s: no memory for a turn of '%s'; it is tried again",
+                o->context.here.id, o->code->name);
+}
+
+/* An orchestrator that needs more than there is ends the process: better to hear of it before. */
+static void watch_stack(struct turns *t)
+{
+    size_t size = coroutine_stack_size(t->stack);
+    size_t used = coroutine_stack_used_max(t->stack);
+
+    if (t->is_stack_told || used < size / 4 * 3) return;
+    t->is_stack_told = true;
+    lines_write(&t->lines,
+                "orchestrators have used %zu of the %zu bytes of their stack: "
+                "norn_worker_options.stack_size can be more",
+                used, size);
+}
+
 static void run_turn(struct turns *t, struct link_work *work, struct blocked_probe *probe)
 {
     uint64_t events_n = 0;
@@ -59,10 +82,13 @@ static void run_turn(struct turns *t, struct link_work *work, struct blocked_pro
     atomic_store_explicit(&t->code_now, NULL, memory_order_release);
     blocked_end(probe, o, began_ns);
     atomic_fetch_add_explicit(&t->turns_n, 1, memory_order_relaxed);
+    watch_stack(t);
     uint64_t base_next = link_next_base(work, events_n);
     if (status != OK) {
+        tell_no_memory(t, o, began_ns);
         give_back(work, "the worker is out of memory");
     } else {
+        unknown_look(&t->unknown, t->registry, &t->lines, &work->answer);
         link_answer(work);
     }
     if (status == OK && !has_ended)
@@ -79,12 +105,12 @@ static void *run(void *user)
 
     (void)pthread_setname_np(pthread_self(), "norn-turns");
     list_init(&taken);
-    while (!queue_is_closed(&t->queue)) {
+    while (!atomic_load(&t->is_halting)) {
         struct link_port *port = NULL;
         struct list *node;
         unsigned n = 0;
         queue_take_all(&t->queue, &taken, -1);
-        if (queue_is_closed(&t->queue)) break;
+        if (atomic_load(&t->is_halting)) break;
         blocked_begin(&probe); /* once for many turns: what a few short ones add does not matter */
         while ((node = list_pop_front(&taken)) != NULL) {
             struct link_work *work = container_of(node, struct link_work, node);
@@ -123,14 +149,21 @@ enum status turns_start(struct turns *t, const struct registry *registry,
     return E_UNAVAILABLE;
 }
 
+void turns_halt(struct turns *t)
+{
+    if (!t->is_running) return;
+    atomic_store(&t->is_halting, true);
+    queue_wake(&t->queue);
+    (void)pthread_join(t->thread, NULL);
+}
+
 void turns_stop(struct turns *t)
 {
     struct list left;
     struct list *node;
 
     if (!t->is_running) return;
-    queue_close(&t->queue);
-    (void)pthread_join(t->thread, NULL);
+    assert(atomic_load(&t->is_halting));
     list_init(&left);
     queue_take_all(&t->queue, &left, 0);
     while ((node = list_pop_front(&left)) != NULL) {

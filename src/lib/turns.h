@@ -9,6 +9,7 @@
 #include "base/queue.h"
 #include "lib/hot.h"
 #include "lib/registry.h"
+#include "lib/unknown.h"
 
 struct turns {
     const struct registry *registry;
@@ -20,6 +21,10 @@ struct turns {
     struct queue queue; /* of link_work */
     pthread_t thread;
     bool is_running;
+    _Atomic bool is_halting;
+    struct unknown unknown;
+    bool is_stack_told;
+    int64_t no_memory_ns; /* when that was last said; 0 = never */
     /* For the watchdog: what runs now and since when; NULL = nothing. */
     _Atomic(const struct orchestrator *) code_now;
     _Atomic int64_t began_ns;
@@ -30,7 +35,9 @@ struct turns {
 /* E_NOMEM, E_UNAVAILABLE (no more threads). */
 enum status turns_start(struct turns *t, const struct registry *registry,
                         const struct journal_lines *lines, size_t stack_size, size_t hot_max);
-/* Gives back what has not begun, and ends the thread. Nothing is pushed any more. */
+/* Ends the thread: from now on nobody asks for the past of a turn. What is still pushed waits. */
+void turns_halt(struct turns *t);
+/* After that, and when nothing is pushed any more: gives back what waits. */
 void turns_stop(struct turns *t);
 
 /* Any thread. turns_wake() is to follow. */

@@ -5,6 +5,7 @@
 #include "lib/worker.h"
 
 #include "lib/memory.h"
+#include "lib/options.h"
 
 #define THREADS_DEFAULT 4u
 #define STACK_SIZE_DEFAULT ((size_t)64 << 10)
@@ -15,35 +16,40 @@
 
 /* ---- opening and registering ---- */
 
-static void read_options(struct norn_worker *w, const struct norn_worker_options *given)
+static bool read_options(struct norn_worker *w, const struct norn_worker_options *given)
 {
     struct norn_worker_options options = NORN_WORKER_OPTIONS;
 
-    if (given != NULL) {
-        memcpy(&options, given, given->size < sizeof options ? given->size : sizeof options);
-    }
+    if (!options_read(&options, sizeof options, given)) return false;
     w->threads_n = options.threads > 0 ? options.threads : THREADS_DEFAULT;
     w->stack_size = options.stack_size > 0 ? options.stack_size : STACK_SIZE_DEFAULT;
     w->hot_max = options.hot_max > 0 ? options.hot_max : HOT_MAX_DEFAULT;
     w->lines = (struct journal_lines){.log = options.log, .user = options.user};
+    return true;
 }
 
 norn_status norn_worker_open(norn_client *client, const struct norn_worker_options *options,
                              norn_worker **worker)
 {
-    if (client == NULL || worker == NULL) return NORN_E_INVALID;
+    if (client == NULL) return NORN_E_INVALID;
+    if (worker == NULL) return client_refuse(client, "worker is NULL");
     struct norn_worker *w =
         memory_new(sizeof(struct norn_worker), offsetof(struct norn_worker, mem));
-    if (w == NULL) return NORN_E_NOMEM;
+    if (w == NULL) return client_answer(client, E_NOMEM, NULL);
     w->client = client;
-    read_options(w, options);
     registry_init(&w->registry, &w->mem);
-    if (w->threads_n > POOL_THREADS_MAX || w->stack_size > STACK_SIZE_MAX) {
-        norn_worker_close(w);
-        return NORN_E_LIMIT;
+    norn_status status = NORN_OK;
+    if (!read_options(w, options)) {
+        status = client_refuse(client, OPTIONS_WITHOUT_SIZE);
+    } else if (w->threads_n > POOL_THREADS_MAX || w->stack_size > STACK_SIZE_MAX) {
+        status = client_answer(client, E_LIMIT,
+                               "a worker has at most 1024 threads, and stacks of 64 MiB");
     }
-    *worker = w;
-    return NORN_OK;
+    if (status == NORN_OK)
+        *worker = w;
+    else
+        norn_worker_close(w);
+    return status;
 }
 
 static norn_status add(norn_worker *worker, const struct function *function)
@@ -124,6 +130,7 @@ static void describe(struct norn_worker *w)
 
 static void stop(struct norn_worker *w)
 {
+    turns_halt(&w->turns); /* before it is detached: a past that is asked for is still delivered */
     if (w->port != NULL) link_detach(w->port);
     watch_stop(w);
     turns_stop(&w->turns);
