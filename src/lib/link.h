@@ -232,8 +232,8 @@ void link_close(struct link *link);
 /* From now on work is delivered. E_NOMEM, E_UNAVAILABLE. */
 enum status link_attach(struct link *link, const struct link_worker *worker,
                         struct link_port **port);
-/* Nobody is in link_fetch(), now or later. Waits. Afterwards nothing is delivered any more (what link_fetch() was asked for has been, too);
- * what the worker holds it can still answer or abandon. */
+/* Nobody is in link_fetch(), now or later. Waits. Afterwards nothing is delivered any more (what
+ * link_fetch() was asked for has been, too); what the worker holds it can still answer or abandon. */
 void link_detach(struct link_port *port);
 /* After link_detach() and when all work went back: waits until the answers have been taken. */
 void link_port_free(struct link_port *port);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Calls of functions that this worker does not have. Perhaps another worker has them; perhaps the
- * name is wrong, and the call would wait for ever without a word. So a line is written, once a name.
+ * name is wrong, and the call would wait for ever without a word: so a line is written, once.
  */
 #ifndef LIB_UNKNOWN_H
 #define LIB_UNKNOWN_H
