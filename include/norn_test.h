@@ -68,6 +68,14 @@ struct norn_test_reply {
 NORN_API norn_status norn_test_activity(norn_test *test, const char *name,
                                         const struct norn_test_reply *replies, size_t n);
 
+/* What the engine does about activities that fail or are late, as norn_engine_options.policies has it
+ * for a real one; replaces what was said before. Its delays are exact here, to the millisecond (a real
+ * engine spreads them a little). A try that the engine makes is another call for norn_test_activity(),
+ * but not for norn_test_calls(): no orchestrator asked for it. norn_steps() shows what waits for what.
+ * Copied; n 0: those of an engine that was told nothing. NORN_E_INVALID. */
+NORN_API norn_status norn_test_policies(norn_test *test, const struct norn_policy *policies,
+                                        size_t n);
+
 /* The three below go on until nothing can happen at this time any more. They answer NORN_OK whatever
  * became of the instance: info (may be NULL) tells, which is the test's until its next call.
  *      NORN_E_NOT_FOUND   something was called that is neither registered nor told how to answer

@@ -90,7 +90,9 @@ norn_status norn_engine_open(const struct norn_engine_options *options, norn_eng
     if (e == NULL) return client_answer(NULL, E_NOMEM, NULL);
     enum status status = read_engine_options(options, e, &own);
     if (status != OK) {
-        (void)client_answer(NULL, status, "the policies are not valid");
+        (void)client_answer(NULL, status,
+                            status == E_INVALID ? "the policies are not valid: " POLICIES_RULES
+                                                : NULL);
     } else {
         status = open_engine(e, &own);
     }

@@ -64,6 +64,7 @@ norn_status norn_test_new(norn_test **test)
     t->port.link = &t->link;
     t->client.link = &t->link;
     arena_init(&t->arena, &t->mem, ARENA_SIZE);
+    (void)policies_init(&t->policies, &t->mem, NULL, 0);
     norn_status status = norn_worker_open(&t->client, NULL, &t->worker);
     if (status != NORN_OK) {
         memory_free(t, sizeof *t, offsetof(struct norn_test, mem));
@@ -83,6 +84,7 @@ void norn_test_free(norn_test *test)
     close_all(test);
     norn_worker_close(test->worker);
     arena_release(&test->arena);
+    policies_release(&test->policies, &test->mem);
     memory_free(test, sizeof *test, offsetof(struct norn_test, mem));
 }
 
@@ -147,6 +149,23 @@ norn_status norn_test_activity(norn_test *test, const char *name,
     script->replies = copies;
     script->replies_n = n;
     script->asked_n = 0;
+    return NORN_OK;
+}
+
+norn_status norn_test_policies(norn_test *test, const struct norn_policy *policies, size_t n)
+{
+    struct policies given;
+
+    if (test == NULL || (policies == NULL && n > 0)) return NORN_E_INVALID;
+    enum status status = policies_init(&given, &test->mem, policies, n);
+    if (status != OK) {
+        kit_say(test, "%s",
+                status == E_INVALID ? "the policies are not valid: " POLICIES_RULES
+                                    : status_text(status));
+        return status_for_user(status);
+    }
+    policies_release(&test->policies, &test->mem);
+    test->policies = given;
     return NORN_OK;
 }
 

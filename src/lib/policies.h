@@ -12,6 +12,9 @@
 #include <norn.h>
 
 #define POLICIES_MAX 10000u
+/* What a list of them must be, for those who are told that theirs is not. */
+#define POLICIES_RULES                                                                             \
+    "no time may be negative, the second threshold not below the first, and a name has one"
 
 struct named_policy;
 

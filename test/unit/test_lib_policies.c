@@ -146,7 +146,7 @@ static void expect_refused(const struct norn_policy *policies, size_t n)
     options.policies = policies;
     options.policies_n = n;
     EXPECT_NORN(NORN_E_INVALID, norn_engine_open(&options, &engine, &why));
-    EXPECT_TEXT("the policies are not valid", why);
+    EXPECT(strstr(why, "the policies are not valid: ") != NULL);
 }
 
 TEST(policies_that_contradict_themselves_are_refused)
