@@ -307,8 +307,8 @@ struct norn_step {
 };
 /* One step, borrowed during the call. Anything but NORN_OK stops and is answered. */
 typedef norn_status norn_steps_fn(void *user, const struct norn_step *step);
-/* The open steps of an instance as the engine's supervisor sees them, 1,000 at most. NORN_E_NOT_FOUND; NORN_E_UNSUPPORTED
- * with a server. */
+/* The open steps of an instance as the engine's supervisor sees them, 1,000 at most. NORN_E_NOT_FOUND. NORN_E_UNSUPPORTED:
+ * the server is not norn. */
 NORN_API norn_status norn_steps(norn_client *client, const char *id, norn_steps_fn *fn, void *user);
 
 struct norn_query {
