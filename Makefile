@@ -51,7 +51,7 @@ tsan: packages-build packages-test ## the C library and its threads under Thread
 
 valgrind: release packages-test ## the C library under valgrind's memcheck
 	@ninja -C $(release) $(addprefix test/unit/,$(checked))
-	SLOW_MACHINE=1 meson test -C $(release) --no-rebuild --timeout-multiplier 20 --print-errorlogs --num-processes 1 \
+	meson test -C $(release) --no-rebuild --timeout-multiplier 20 --print-errorlogs --num-processes 1 \
 	    --wrapper 'valgrind --quiet --error-exitcode=9 --leak-check=full --show-leak-kinds=definite' \
 	    $(checked)
 
