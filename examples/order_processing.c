@@ -14,6 +14,9 @@
  * The services fail as services do: sometimes (order-2), for good (order-3), by silence (order-4)
  * and for longer than anybody wants to wait (order-5). None of the roles keeps anything in memory
  * that matters: kill the program at any point and run it again with the same --data.
+ *
+ * With --server the supervisor is the server's, and its policies are a setting of it, in the same
+ * words: norn server --work-policies "ChargeCard: complete_by=2s, retries_failures=true, ...".
  */
 #include "example.h"
 
@@ -235,13 +238,13 @@ static void open_all(struct example *e, int argc, char **argv)
 {
     static struct norn_policy policies[3];
 
+    /* of the engine inside; a server has them in its settings */
     policies[0] = make_policy("ReserveStock");
     policies[1] = make_policy("ChargeCard");
     policies[2] = make_policy("ShipOrder");
     e->policies = policies;
     e->policies_n = 3;
     example_open(e, argc, argv);
-    if (e->engine == NULL) must(NORN_E_UNSUPPORTED, "a server has policies of its own");
     must(norn_orchestrator(e->worker, "Order", NULL, order, NULL), "register");
     must(norn_orchestrator(e->worker, "Shop", NULL, shop, NULL), "register");
     must(norn_activity_add(e->worker, "ReserveStock", 0, call_service, NULL), "register");

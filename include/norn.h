@@ -4,10 +4,11 @@
  *
  * The model
  *
- *      An orchestrator is a C function that calls activities, sleeps, waits for events and calls other
- *      orchestrators. Each of those calls is written down before it is made, and its result before it
- *      is given back. When the process dies, the function is run again from its beginning: what it
- *      had already done answers at once from the record (replay), and it goes on where it was.
+ *      An orchestrator is a C function that calls activities, sleeps, waits for events and calls
+ *      other orchestrators. Each of those calls is written down before it is made, and its result
+ *      before it is given back. When the process dies, the function is run again from its
+ *      beginning: what it had already done answers at once from the record (replay), and it goes on
+ *      where it was.
  *      Activities are where the real work is; each runs at least once.
  *
  *      norn_engine    the engine inside this process: a directory, no sockets, no other service
@@ -22,27 +23,27 @@
  * Caveats
  *
  *      An orchestrator must do the same things in the same order whenever it is run: no clock, no
- *      randomness, no files, no threads, no static variables that change. Use norn_now(), norn_random()
- *      and norn_uuid(). A difference is found at replay and fails the instance with a sentence that says
- *      what was expected and what came.
+ *      randomness, no files, no threads, no static variables that change. Use norn_now(),
+ *      norn_random() and norn_uuid(). A difference is found at replay and fails the instance with a
+ *      sentence that says what was expected and what came.
  *      Its memory is that of norn_alloc(): when the instance is put aside its stack and that memory
- *      are dropped without a word, so it must not hold malloc() memory, locks or files across a call
- *      of norn.
- *      Its stack is small (64 KiB unless said otherwise); the worker's log says when three quarters of
- *      it have been used. One that needs more ends the process, and again when the instance is run
- *      again: give the worker a larger one.
- *      It must not wait for anything but Norn: all others of its worker wait with it. A turn that does
- *      is reported in the worker's log.
+ *      are dropped without a word, so it must not hold malloc() memory, locks or files across a
+ *      call of norn.
+ *      Its stack is small (64 KiB unless said otherwise); the worker's log says when three quarters
+ *      of it have been used. One that needs more ends the process, and again when the instance is
+ *      run again: give the worker a larger one.
+ *      It must not wait for anything but Norn: all others of its worker wait with it. A turn that
+ *      does is reported in the worker's log.
  *      An activity can run more than once. Use norn_here()->idempotency_key.
  *
  * Rules of this header
  *
  *      Functions that can fail answer a norn_status; what they give is in the last arguments and is
  *      written only with NORN_OK. Arguments are borrowed until the function returns, unless it says
- *      otherwise. Option structs begin with their size: use the initialisers (NORN_..._OPTIONS), so that
- *      they can grow. NULL options are the defaults. Texts are UTF-8 and end with NUL; payloads are
- *      bytes, by convention JSON, and must be UTF-8 when other languages are to read them. A payload
- *      that Norn gives to you is followed by a NUL that its length does not count.
+ *      otherwise. Option structs begin with their size: use the initialisers (NORN_..._OPTIONS), so
+ *      that they can grow. NULL options are the defaults. Texts are UTF-8 and end with NUL;
+ *      payloads are bytes, by convention JSON, and must be UTF-8 when other languages are to read
+ *      them. A payload that Norn gives to you is followed by a NUL that its length does not count.
  *      Times are milliseconds: points since 1970 UTC, or durations.
  *
  * Limits
@@ -67,8 +68,10 @@ extern "C" {
 
 #if defined(__GNUC__)
 #define NORN_API __attribute__((visibility("default")))
+#define NORN_PRINTF(format_at, rest_at) __attribute__((format(printf, format_at, rest_at)))
 #else
 #define NORN_API
+#define NORN_PRINTF(format_at, rest_at)
 #endif
 
 #define NORN_VERSION_MAJOR 0
@@ -142,8 +145,8 @@ enum norn_last_resort {
     NORN_RESORT_PARK = 1, /* the step waits for an operator: NORN_RESUBMIT */
 };
 
-/* What the engine does about an activity that fails, is late or whose worker is lost, beside what the orchestrator's
- * own norn_retry does. Counted are failures of one call. */
+/* What the engine does about an activity that fails, is late or whose worker is lost, beside what
+ * the orchestrator's own norn_retry does. Counted are failures of one call. */
 struct norn_policy {
     size_t size;
     const char *activity;       /* its name; NULL = all that have no policy of their own */
@@ -176,9 +179,9 @@ struct norn_engine_options {
         sizeof(struct norn_engine_options), 0, 0, 0, 0, 0                                          \
     }
 
-/* Opens or creates, and recovers. NORN_E_BUSY, NORN_E_VERSION, NORN_E_CORRUPT, NORN_E_IO, NORN_E_NOSPACE, NORN_E_NOMEM,
- * NORN_E_INVALID (also for other partitions than the directory was made with).
- * why: may be NULL; a sentence for people, static until the thread's next call. */
+/* Opens or creates, and recovers. NORN_E_BUSY, NORN_E_VERSION, NORN_E_CORRUPT, NORN_E_IO,
+ * NORN_E_NOSPACE, NORN_E_NOMEM, NORN_E_INVALID (also for other partitions than the directory was
+ * made with). why: may be NULL; a sentence for people, static until the thread's next call. */
 NORN_API norn_status norn_engine_open(const struct norn_engine_options *options,
                                       norn_engine **engine, const char **why);
 /* After its clients and workers are closed. What was acknowledged stays. NULL is fine. */
@@ -202,7 +205,8 @@ NORN_API norn_status norn_client_open(const struct norn_client_options *options,
                                       norn_client **client);
 /* After its workers. NULL is fine. */
 NORN_API void norn_client_close(norn_client *client);
-/* What the last call of this thread with this client answered, as a sentence; "" after NORN_OK. Until its next call. */
+/* What the last call of this thread with this client answered, as a sentence; "" after NORN_OK.
+ * Until its next call. */
 NORN_API const char *norn_client_error(norn_client *client);
 
 enum norn_reuse {
@@ -225,7 +229,8 @@ struct norn_start_options {
     }
 
 #define NORN_ID_SIZE 257 /* of the longest, with its NUL */
-/* Starts an instance of the orchestrator `name`; durable when it answers. id (NORN_ID_SIZE): may be NULL. */
+/* Starts an instance of the orchestrator `name`; durable when it answers. id (NORN_ID_SIZE): may be
+ * NULL. */
 NORN_API norn_status norn_start(norn_client *client, const char *name, struct norn_bytes input,
                                 const struct norn_start_options *options, char *id);
 
@@ -253,11 +258,13 @@ struct norn_info {
     int64_t updated_ms;
 };
 
-/* What an instance is. wait_ms 0: now. Otherwise when it has ended, for which it waits that long at most (< 0: as long
- * as it takes); NORN_E_TIMEOUT: it has not. NORN_E_NOT_FOUND. Of an entity, now: id and output, which is its state. info
- * may be NULL. */
+/* What an instance is. wait_ms 0: now. Otherwise when it has ended, for which it waits that long at
+ * most (< 0: as long as it takes); NORN_E_TIMEOUT: it has not. NORN_E_NOT_FOUND. Of an entity, now:
+ * id and output, which is its state. info may be NULL. */
 NORN_API norn_status norn_get(norn_client *client, const char *id, int64_t wait_ms,
                               struct norn_info **info);
+/* Frees it and everything in it. NULL is fine. */
+NORN_API void norn_info_free(struct norn_info *info);
 
 /* One of many that are started, and then waited for, together. */
 struct norn_job {
@@ -267,18 +274,18 @@ struct norn_job {
     char id[NORN_ID_SIZE];                    /* norn_start_many() fills it in */
     norn_status status;                       /* what the last call answers for this one */
 };
-/* norn_start() for each of n jobs, but the caller waits once for all: with an embedded engine much cheaper than one by
- * one. Those that can be started are, whatever happens to the others; answers the first status that is not NORN_OK. */
+/* norn_start() for each of n jobs, but the caller waits once for all: with an embedded engine much
+ * cheaper than one by one. Those that can be started are, whatever happens to the others; answers
+ * the first status that is not NORN_OK. */
 NORN_API norn_status norn_start_many(norn_client *client, struct norn_job *jobs, size_t n);
-/* Waits until all jobs whose status is NORN_OK have ended; the others are passed over. NORN_E_TIMEOUT after timeout_ms
- * (< 0: none) becomes the status of those that have not. Answers the first status that is not NORN_OK of these. */
+/* Waits until all jobs whose status is NORN_OK have ended; the others are passed over.
+ * NORN_E_TIMEOUT after timeout_ms (< 0: none) becomes the status of those that have not. Answers
+ * the first status that is not NORN_OK of these. */
 NORN_API norn_status norn_wait_many(norn_client *client, struct norn_job *jobs, size_t n,
                                     int64_t timeout_ms);
-/* Frees it and everything in it. NULL is fine. */
-NORN_API void norn_info_free(struct norn_info *info);
 
-/* Sends an event to an instance; one that nobody waits for yet is kept. NORN_E_NOT_FOUND. For an entity ("@name@key"): an
- * operation, which makes the entity when there is none. */
+/* Sends an event to an instance; one that nobody waits for yet is kept. NORN_E_NOT_FOUND. For an
+ * entity ("@name@key"): an operation, which makes the entity when there is none. */
 NORN_API norn_status norn_raise(norn_client *client, const char *id, const char *event,
                                 struct norn_bytes data);
 
@@ -319,8 +326,8 @@ struct norn_step {
 };
 /* One step, borrowed during the call. Anything but NORN_OK stops and is answered. */
 typedef norn_status norn_steps_fn(void *user, const struct norn_step *step);
-/* The open steps of an instance as the engine's supervisor sees them, 1,000 at most. NORN_E_NOT_FOUND; NORN_E_UNSUPPORTED
- * with a server. */
+/* The open steps of an instance as the engine's supervisor sees them, 1,000 at most.
+ * NORN_E_NOT_FOUND; NORN_E_UNSUPPORTED: the server is not norn. */
 NORN_API norn_status norn_steps(norn_client *client, const char *id, norn_steps_fn *fn, void *user);
 
 struct norn_query {
@@ -347,7 +354,8 @@ struct norn_worker_options {
     uint32_t threads;  /* for activities and entities; 0 = 4 */
     size_t stack_size; /* of orchestrators; 0 = 64 KiB */
     uint32_t hot_max;  /* orchestrations kept ready to go on without replay; 0 = 10,000 */
-    /* What happens unasked (replay differences, failures that nobody sees): one line each. NULL = stderr. */
+    /* What happens unasked (replay differences, failures that nobody sees): one line each.
+     * NULL = stderr. */
     void (*log)(void *user, const char *line);
     void *user;
 };
@@ -361,7 +369,8 @@ NORN_API norn_status norn_worker_open(norn_client *client,
                                       const struct norn_worker_options *options,
                                       norn_worker **worker);
 
-/* The result is copied after it returns: from norn_alloc(), or static. Anything but NORN_OK fails the instance. */
+/* The result is copied after it returns: from norn_alloc(), or static. Anything but NORN_OK fails
+ * the instance. */
 typedef norn_status norn_orchestrator_fn(norn_context *ctx, struct norn_bytes input,
                                          struct norn_bytes *output, void *user);
 typedef norn_status norn_activity_fn(norn_context *ctx, struct norn_bytes input,
@@ -369,11 +378,13 @@ typedef norn_status norn_activity_fn(norn_context *ctx, struct norn_bytes input,
 typedef norn_status norn_entity_fn(norn_context *ctx, const char *operation,
                                    struct norn_bytes input, struct norn_bytes *output, void *user);
 
-/* Registers an orchestrator, before norn_worker_start(). version NULL: instances without a version, and those of versions that nobody has. A name
- * may have several versions; a running instance keeps its own. user is given to every call. NORN_E_EXISTS. */
+/* Registers an orchestrator, before norn_worker_start(). version NULL: instances without a version,
+ * and those of versions that nobody has. A name may have several versions; a running instance keeps
+ * its own. user is given to every call. NORN_E_EXISTS. */
 NORN_API norn_status norn_orchestrator(norn_worker *worker, const char *name, const char *version,
                                        norn_orchestrator_fn *fn, void *user);
-/* Registers an activity. concurrency: how many at once in this worker; 0 = no limit. NORN_E_EXISTS. */
+/* Registers an activity. concurrency: how many at once in this worker; 0 = no limit.
+ * NORN_E_EXISTS. */
 NORN_API norn_status norn_activity_add(norn_worker *worker, const char *name, uint32_t concurrency,
                                        norn_activity_fn *fn, void *user);
 /* Registers an entity. Operations of one entity run one after the other. NORN_E_EXISTS. */
@@ -413,8 +424,8 @@ struct norn_call_options {
         sizeof(struct norn_call_options), 0, 0, 0                                                  \
     }
 
-/* Calls an activity and waits. NORN_E_FAILED: it failed for good, norn_here()->failure tells why. output: borrowed until the
- * orchestrator ends; may be NULL. */
+/* Calls an activity and waits. NORN_E_FAILED: it failed for good, norn_here()->failure tells why.
+ * output: borrowed until the orchestrator ends; may be NULL. */
 NORN_API norn_status norn_call(norn_context *ctx, const char *activity, struct norn_bytes input,
                                const struct norn_call_options *options, struct norn_bytes *output);
 /* The same for an orchestrator. */
@@ -431,8 +442,8 @@ NORN_API norn_status norn_wait_event(norn_context *ctx, const char *name, int64_
                                      struct norn_bytes *data);
 
 enum norn_callee { NORN_ACTIVITY, NORN_CHILD };
-/* Calls without waiting: for norn_await(), norn_when_all(), norn_when_any(). Tasks live as long as the
- * orchestrator. */
+/* Calls without waiting: for norn_await(), norn_when_all(), norn_when_any(). Tasks live as long as
+ * the orchestrator. */
 NORN_API norn_status norn_begin_call(norn_context *ctx, enum norn_callee callee, const char *name,
                                      struct norn_bytes input,
                                      const struct norn_call_options *options, norn_task **task);
@@ -442,35 +453,39 @@ NORN_API norn_status norn_begin_timer(norn_context *ctx, int64_t ms, norn_task *
 NORN_API norn_status norn_begin_event(norn_context *ctx, const char *name, norn_task **task);
 /* Waits for it. Its status and result; again and again the same. */
 NORN_API norn_status norn_await(norn_context *ctx, norn_task *task, struct norn_bytes *output);
-/* Waits for all. The first failure in their order, or NORN_OK; then norn_await() has each result. */
+/* Waits for all. The first failure in their order, or NORN_OK; then norn_await() has each
+ * result. */
 NORN_API norn_status norn_when_all(norn_context *ctx, norn_task *const *tasks, size_t n);
 /* Waits for the first that ends, by index. */
 NORN_API norn_status norn_when_any(norn_context *ctx, norn_task *const *tasks, size_t n,
                                    size_t *index);
-/* A timer or wait for an event that is not wanted any more: NORN_E_CANCELLED from now on. Others: NORN_E_UNSUPPORTED. */
+/* A timer or wait for an event that is not wanted any more: NORN_E_CANCELLED from now on. Others:
+ * NORN_E_UNSUPPORTED. */
 NORN_API norn_status norn_cancel(norn_context *ctx, norn_task *task);
 
 /* Sends an event to an instance, or an operation to an entity. Not waited for. An entity may
  * send to other entities only; to an instance: NORN_E_UNSUPPORTED. */
 NORN_API norn_status norn_send_event(norn_context *ctx, const char *id, const char *event,
                                      struct norn_bytes data);
-/* Locks entities (their ids, NULL at the end), all or none, and waits. One critical section at a time.
- * NULL instead of a list, or the end of the orchestrator, releases them. NORN_E_PRECONDITION: something is locked
- * already, or nothing is. */
+/* Locks entities (their ids, NULL at the end), all or none, and waits. One critical section at a
+ * time. NULL instead of a list, or the end of the orchestrator, releases them. NORN_E_PRECONDITION:
+ * something is locked already, or nothing is. */
 NORN_API norn_status norn_lock(norn_context *ctx, const char *const *entities);
 
-/* Registers how to undo: if the orchestrator fails after this, the activity is called with this input, the last registered first, each with its own
- * retry policy. Registered with the step that comes next, durably. When all of them have worked, the custom status is "compensated" (JSON), which a
- * receiver of replies is told. Nothing is undone by norn_continue_as_new(), which forgets what was registered, nor when the instance is
- * terminated or does not do what its history says. */
+/* Registers how to undo: if the orchestrator fails after this, the activity is called with this
+ * input, the last registered first, each with its own retry policy. Registered with the step that
+ * comes next, durably. When all of them have worked, the custom status is "compensated" (JSON),
+ * which a receiver of replies is told. Nothing is undone by norn_continue_as_new(), which forgets
+ * what was registered, nor when the instance is terminated or does not do what its history says. */
 NORN_API norn_status norn_compensate(norn_context *ctx, const char *activity,
                                      struct norn_bytes input,
                                      const struct norn_call_options *options);
 
-/* Begins again. To be returned: ends this execution and begins a new one with this input. Events that nobody waited for are kept. */
+/* Begins again. To be returned: ends this execution and begins a new one with this input. Events
+ * that nobody waited for are kept. */
 NORN_API norn_status norn_continue_as_new(norn_context *ctx, struct norn_bytes input);
-/* How any function fails. To be returned: NORN_E_FAILED with this type and message, which are copied. is_final: no retry policy
- * repeats it. */
+/* How any function fails. To be returned: NORN_E_FAILED with this type and message, which are
+ * copied. is_final: no retry policy repeats it. */
 NORN_API norn_status norn_fail(norn_context *ctx, const char *type, const char *message,
                                bool is_final);
 
@@ -484,13 +499,9 @@ NORN_API uint64_t norn_random(norn_context *ctx);
 /* A new identifier, the same at every replay. */
 NORN_API void norn_uuid(norn_context *ctx, char uuid[NORN_UUID_SIZE]);
 /* Writes a line to the worker's log, once, not at replay. */
-#if defined(__GNUC__)
-__attribute__((format(printf, 2, 3)))
-#endif
-NORN_API void
-norn_log(norn_context *ctx, const char *format, ...);
-/* Memory, for any function. Zeroed; freed when it ends, or an orchestrator is put aside. NULL without memory,
- * and for more than 1 GiB at once. */
+NORN_API void norn_log(norn_context *ctx, const char *format, ...) NORN_PRINTF(2, 3);
+/* Memory, for any function. Zeroed; freed when it ends, or an orchestrator is put aside. NULL
+ * without memory, and for more than 1 GiB at once. */
 NORN_API void *norn_alloc(norn_context *ctx, size_t size);
 
 /* What runs. Borrowed while it does. */
@@ -513,7 +524,8 @@ NORN_API const struct norn_here *norn_here(norn_context *ctx);
 
 /* ---- inside an activity or entity: on its thread ---- */
 
-/* Asks for more time: the lease lasts extend_ms from now. NORN_E_CANCELLED: nobody wants the answer any more. */
+/* Asks for more time: the lease lasts extend_ms from now. NORN_E_CANCELLED: nobody wants the answer
+ * any more. */
 NORN_API norn_status norn_heartbeat(norn_context *ctx, int64_t extend_ms);
 
 /* The new state of the entity. Copied. Absent: it is deleted. Undone when the operation fails. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tests of your orchestrators: the real engine and the real run time, in memory, on one thread, under
- * a clock that moves only when you move it.
+ * Tests of your orchestrators: the real engine and the real run time, in memory, on one thread,
+ * under a clock that moves only when you move it.
  *
  *      norn_test *test;
  *      norn_test_new(&test);
@@ -18,9 +18,9 @@
  * Nothing here waits or sleeps, and nothing depends on chance: the same test does the same again,
  * execution ids and norn_random() included.
  *
- * Orchestrators, their children and entities run for real. An activity answers as it was told to, or
- * is the function that was registered; it runs on the thread of the test. norn_now() is the test's
- * clock everywhere.
+ * Orchestrators, their children and entities run for real. An activity answers as it was told to,
+ * or is the function that was registered; it runs on the thread of the test. norn_now() is the
+ * test's clock everywhere.
  *
  * A test belongs to one thread. After NORN_E_NOMEM it is good for norn_test_free() only. The other
  * rules are those of norn.h.
@@ -41,8 +41,8 @@ NORN_API norn_status norn_test_new(norn_test **test);
 /* NULL is fine. */
 NORN_API void norn_test_free(norn_test *test);
 
-/* To register with: norn_orchestrator(), norn_activity_add(), norn_entity_add(). At any time between
- * the other calls. It belongs to the test: it is neither started nor closed. */
+/* To register with: norn_orchestrator(), norn_activity_add(), norn_entity_add(). At any time
+ * between the other calls. It belongs to the test: it is neither started nor closed. */
 NORN_API norn_worker *norn_test_worker(norn_test *test);
 
 /* For all else that a client can: norn_start(), norn_get() (of an entity too), norn_control(),
@@ -68,8 +68,18 @@ struct norn_test_reply {
 NORN_API norn_status norn_test_activity(norn_test *test, const char *name,
                                         const struct norn_test_reply *replies, size_t n);
 
-/* The three below go on until nothing can happen at this time any more. They answer NORN_OK whatever
- * became of the instance: info (may be NULL) tells, which is the test's until its next call.
+/* What the engine does about activities that fail or are late, as norn_engine_options.policies has
+ * it for a real one; replaces what was said before. Its delays are exact here, to the millisecond
+ * (a real engine spreads them a little). A try that the engine makes is another call for
+ * norn_test_activity(), but not for norn_test_calls(): no orchestrator asked for it. norn_steps()
+ * shows what waits for what. Copied; n 0: those of an engine that was told nothing.
+ * NORN_E_INVALID. */
+NORN_API norn_status norn_test_policies(norn_test *test, const struct norn_policy *policies,
+                                        size_t n);
+
+/* The three below go on until nothing can happen at this time any more. They answer NORN_OK
+ * whatever became of the instance: info (may be NULL) tells, which is the test's until its next
+ * call.
  *      NORN_E_NOT_FOUND   something was called that is neither registered nor told how to answer
  *      NORN_E_LIMIT       it went on and on without coming to rest
  * and norn_test_error() says what. */
@@ -77,8 +87,9 @@ NORN_API norn_status norn_test_activity(norn_test *test, const char *name,
 /* Starts an instance ("test-1", "test-2", ...), which is the one that info is about from now on. */
 NORN_API norn_status norn_test_run(norn_test *test, const char *name, struct norn_bytes input,
                                    const struct norn_info **info);
-/* Moves the clock, and lets all that is due on the way happen at its time. A timer fires, as in every
- * engine, in the millisecond after its time; the clock goes that much further when one does. */
+/* Moves the clock, and lets all that is due on the way happen at its time. A timer fires, as in
+ * every engine, in the millisecond after its time; the clock goes that much further when one
+ * does. */
 NORN_API norn_status norn_test_skip(norn_test *test, int64_t ms, const struct norn_info **info);
 /* An event for the instance of the last norn_test_run(). NORN_E_PRECONDITION: there is none. */
 NORN_API norn_status norn_test_raise(norn_test *test, const char *event, struct norn_bytes data,
@@ -108,16 +119,16 @@ typedef norn_status norn_test_scenario_fn(norn_test *test, void *user);
 /* Whether a crash at any time would change anything. Runs the scenario as it is, then once for each
  * turn of an orchestrator with everything in memory thrown away before it, so that it is replayed,
  * and once with that before every turn. Each run begins anew: no instances, the clock at its
- * beginning, no calls, the answers of activities from their first on. What was registered stays, and
- * so does what your own functions keep elsewhere: let the scenario begin that anew too.
+ * beginning, no calls, the answers of activities from their first on. What was registered stays,
+ * and so does what your own functions keep elsewhere: let the scenario begin that anew too.
  *      NORN_E_FAILED      instances ended otherwise or asked for something else than at first;
  *                         norn_test_error() says after which turn, what was expected and what came
  *      another status     that of the first run of the scenario */
 NORN_API norn_status norn_test_crash_everywhere(norn_test *test, norn_test_scenario_fn *scenario,
                                                 void *user);
 
-/* Whether today's orchestrator still does what a history says. history: its events as norn_history()
- * gave them, one after the other (lines, or a JSON array). No activity runs.
+/* Whether today's orchestrator still does what a history says. history: its events as
+ * norn_history() gave them, one after the other (lines, or a JSON array). No activity runs.
  *      NORN_E_FAILED      it does something else, or ends otherwise: norn_test_error() has what was
  *                         expected, what came and at which event
  *      NORN_E_NOT_FOUND   the orchestrator is not registered

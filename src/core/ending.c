@@ -214,6 +214,17 @@ static void rewind_children(struct instance *i)
     }
 }
 
+bool ending_has_undone(const struct instance *i)
+{
+    for (const struct event *e = i->history.first; e != NULL; e = e->next) {
+        struct event_scheduled scheduled;
+        if (e->kind != EVENT_TASK_SCHEDULED) continue;
+        if (event_scheduled_decode(event_bytes(e), &i->core->temporary, &scheduled) != OK) continue;
+        if (tags_have(scheduled.tags, BYTES_LITERAL(TAG_UNDO))) return true;
+    }
+    return false;
+}
+
 void ending_rewind(struct instance *i, struct maybe reason, struct bytes parent_execution)
 {
     struct core *c = i->core;

@@ -307,18 +307,6 @@ void on_client_resume(struct core *c, const struct input *in)
     reply(c, OK, "");
 }
 
-/* What was done before the failure has been undone since: nothing is left that could go on. */
-static bool has_undone(const struct instance *i)
-{
-    for (const struct event *e = i->history.first; e != NULL; e = e->next) {
-        struct event_scheduled scheduled;
-        if (e->kind != EVENT_TASK_SCHEDULED) continue;
-        if (event_scheduled_decode(event_bytes(e), &i->core->temporary, &scheduled) != OK) continue;
-        if (tags_have(scheduled.tags, BYTES_LITERAL(TAG_UNDO))) return true;
-    }
-    return false;
-}
-
 void on_client_rewind(struct core *c, const struct input *in)
 {
     struct instance *i = find_or_reply(c, in->client.key);
@@ -331,7 +319,7 @@ void on_client_rewind(struct core *c, const struct input *in)
                         orchestration_status_name(instance_status(i))));
         return;
     }
-    if (has_undone(i)) {
+    if (ending_has_undone(i)) {
         reply(c, E_PRECONDITION,
               "precondition: its compensations have run, so there is nothing to go on from; "
               "restart it instead");

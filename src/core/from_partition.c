@@ -5,6 +5,7 @@
  * again).
  */
 #include "core/limits.h"
+#include "core/replies.h"
 #include "core/state.h"
 
 #include "base/planted.h"
@@ -63,15 +64,13 @@ static void create_child(struct core *c, const struct input *in,
     emit(c, &record);
 }
 
-/* The id is taken: the parent must know, and must not wait for somebody else's orchestration. */
-static void refuse_child(struct core *c, const struct input *in,
-                         const struct event_started *started)
+/* The parent must know, and must not wait for what does not come. */
+static void fail_child(struct core *c, const struct input *in, const struct event_started *started,
+                       const char *type, const char *text, bool is_final)
 {
     struct buffer failure;
     buffer_init(&failure, c->mem);
-    failure_write(&failure, "OrchestrationAlreadyExists",
-                  BYTES_LITERAL("an orchestration with the id of this child is already running"),
-                  false);
+    failure_write(&failure, type, bytes_of_text(text), is_final);
     assert(!failure.failed);
     buffer_clear(&c->scratch);
     event_write_child_failed(&c->scratch, c->now_ns, started->parent.task_id,
@@ -81,6 +80,14 @@ static void refuse_child(struct core *c, const struct input *in,
     outbox_send(
         c, MESSAGE_CHILD_DONE, sibling_key(c, in->message.target, started->parent.instance_id),
         bytes_make(started->parent.execution_id, EXECUTION_ID_SIZE), buffer_view(&c->scratch));
+}
+
+/* The id is taken by somebody else's orchestration. */
+static void refuse_child(struct core *c, const struct input *in,
+                         const struct event_started *started)
+{
+    fail_child(c, in, started, "OrchestrationAlreadyExists",
+               "an orchestration with the id of this child is already running", false);
 }
 
 /* What begins with '@' is for entities. */
@@ -148,6 +155,21 @@ static void on_terminate(struct core *c, const struct input *in)
     assert(instance_is_terminal(i));
 }
 
+/* A failed child that has undone what it did cannot go on. When nothing is left of it, it does it
+ * again from its beginning; what is half undone is for people. */
+static void rewind_undone_child(struct core *c, const struct input *in, const struct instance *i,
+                                const struct event_started *started)
+{
+    if (bytes_equal(i->custom_status.value, BYTES_LITERAL(REPLY_COMPENSATED))) {
+        create_child(c, in, started);
+        return;
+    }
+    fail_child(c, in, started, "HalfUndone",
+               "this child was not rewound: not all of its compensations worked; see to what they "
+               "left, purge it, and rewind its parent again",
+               true);
+}
+
 /* The parent begins again: so does its failed child; one that is gone starts anew; one that runs,
  * or has ended otherwise, learns of the parent's new execution and answers (again). */
 static void on_rewind_child(struct core *c, const struct input *in)
@@ -165,7 +187,10 @@ static void on_rewind_child(struct core *c, const struct input *in)
                !bytes_equal(i->parent.instance_id, started.parent.instance_id)) {
         refuse_child(c, in, &started);
     } else if (instance_is_terminal(i) && i->status == STATUS_FAILED) {
-        ending_rewind(i, MAYBE_NONE, parent);
+        if (ending_has_undone(i))
+            rewind_undone_child(c, in, i, &started);
+        else
+            ending_rewind(i, MAYBE_NONE, parent);
     } else {
         struct record record = {.kind = RECORD_RELINKED, .key = i->key, .peer_execution = parent};
         emit(c, &record);

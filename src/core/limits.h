@@ -6,6 +6,7 @@
 #define CORE_LIMITS_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 /* E_INVALID beyond. Clients may choose ids of up to LIMIT_CLIENT_ID_SIZE: the rest is room for the
  * suffixes of children. */
@@ -43,6 +44,8 @@ _Static_assert(LIMIT_INBOX_SIZE < LIMIT_HISTORY_SIZE, "what was taken in can be 
 #define LIMIT_SOURCES_N 1024u
 #define LIMIT_SOURCE_NAME_SIZE ((size_t)64)
 
+/* A worker asks for more time, ms; cut by who takes the wish from outside. */
+#define LIMIT_EXTEND_MS ((int64_t)366 * 24 * 3600 * 1000)
 #define LIMIT_LATE_N 16u                /* late answers kept per instance; the oldest go */
 #define LIMIT_REASON_SIZE ((size_t)256) /* cut */
 #define LIMIT_TICK_N 256u               /* due things handled by one tick; the next one goes on */

@@ -564,6 +564,8 @@ void ending_terminate_children(struct instance *i, struct maybe output);
 /* Fails the instance in place of its orchestrator. */
 void ending_fail(struct instance *i, const char *type, const char *text);
 void ending_rewind(struct instance *i, struct maybe reason, struct bytes parent_execution);
+/* What it did before its failure has been undone since, or partly: it has nothing to go on from. */
+bool ending_has_undone(const struct instance *i);
 void ending_suspend(struct instance *i, struct maybe reason);
 void message_add(struct instance *i, struct bytes event);
 /* The key of another id in the hub of `key`; until the end of the step. */

@@ -4,9 +4,9 @@
  * taken the answer.
  */
 #include "lib/checks.h"
+#include "core/limits.h"
 #include "lib/context.h"
 #include "lib/pool.h"
-
 #include "wire/pb.h"
 
 struct activity_run {
@@ -124,6 +124,7 @@ norn_status norn_heartbeat(norn_context *ctx, int64_t extend_ms)
     if (ctx->kind == CONTEXT_ORCHESTRATOR) return NORN_E_UNSUPPORTED;
     if (extend_ms < 0) return NORN_E_INVALID;
     if (ctx->kind == CONTEXT_ENTITY) return NORN_OK; /* its lease has no end */
+    if (extend_ms > LIMIT_EXTEND_MS) extend_ms = LIMIT_EXTEND_MS;
     struct activity_run *run = container_of(ctx, struct activity_run, context);
     enum status status = link_renew(run->work, extend_ms);
     return status == E_UNSUPPORTED ? NORN_OK : status_for_user(status);

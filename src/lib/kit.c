@@ -57,6 +57,8 @@ enum status kit_reset(struct norn_test *t)
 
 norn_status norn_test_new(norn_test **test)
 {
+    const char *why;
+
     if (test == NULL) return NORN_E_INVALID;
     struct norn_test *t = memory_new(sizeof *t, offsetof(struct norn_test, mem));
     if (t == NULL) return NORN_E_NOMEM;
@@ -64,6 +66,7 @@ norn_status norn_test_new(norn_test **test)
     t->port.link = &t->link;
     t->client.link = &t->link;
     arena_init(&t->arena, &t->mem, ARENA_SIZE);
+    (void)policies_init(&t->policies, &t->mem, NULL, 0, &why);
     norn_status status = norn_worker_open(&t->client, NULL, &t->worker);
     if (status != NORN_OK) {
         memory_free(t, sizeof *t, offsetof(struct norn_test, mem));
@@ -83,6 +86,7 @@ void norn_test_free(norn_test *test)
     close_all(test);
     norn_worker_close(test->worker);
     arena_release(&test->arena);
+    policies_release(&test->policies, &test->mem);
     memory_free(test, sizeof *test, offsetof(struct norn_test, mem));
 }
 
@@ -147,6 +151,22 @@ norn_status norn_test_activity(norn_test *test, const char *name,
     script->replies = copies;
     script->replies_n = n;
     script->asked_n = 0;
+    return NORN_OK;
+}
+
+norn_status norn_test_policies(norn_test *test, const struct norn_policy *policies, size_t n)
+{
+    struct policies given;
+    const char *why;
+
+    if (test == NULL || (policies == NULL && n > 0)) return NORN_E_INVALID;
+    enum status status = policies_init(&given, &test->mem, policies, n, &why);
+    if (status != OK) {
+        kit_say(test, "%s", why != NULL ? why : status_text(status));
+        return status_for_user(status);
+    }
+    policies_release(&test->policies, &test->mem);
+    test->policies = given;
     return NORN_OK;
 }
 

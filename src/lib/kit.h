@@ -19,6 +19,7 @@
 #include "core/limits.h"
 #include "lib/client.h"
 #include "lib/hot.h"
+#include "lib/policies.h"
 #include "lib/worker.h"
 
 #include <norn_test.h>
@@ -62,6 +63,7 @@ struct norn_test {
     struct journal_lines lines;
     struct arena arena; /* until it is freed */
     struct kit_script *scripts;
+    struct policies policies; /* of the engine */
 
     /* ---- made anew by kit_reset() ---- */
     struct mem core_mem; /* of the core and its outputs: what it reserves is not for others */

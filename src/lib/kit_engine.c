@@ -60,6 +60,8 @@ enum status kit_engine_open(struct norn_test *t)
         .map_seed = {SEED, SEED},
         .resend_ms = RESEND_MS,
         .horizon_ms = HORIZON_MS,
+        .policy = policies_find,
+        .policy_user = &t->policies,
     };
 
     memory_init(&t->core_mem);

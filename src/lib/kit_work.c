@@ -8,6 +8,8 @@
 #include "base/clock.h"
 #include "lib/blocked.h"
 
+#include <sys/stat.h>
+
 static bool copy(struct arena *arena, struct bytes value, struct bytes *out)
 {
     *out = arena_copy(arena, value);
@@ -144,6 +146,40 @@ static enum status find_or_make(struct norn_test *t, struct kit_work *w, struct 
     return *out != NULL ? OK : E_NOMEM;
 }
 
+/* Of this process: each is a folder here, which is a link. 0 when nobody knows. */
+static uint64_t threads_n(void)
+{
+    struct stat tasks;
+
+    return stat("/proc/self/task", &tasks) == 0 ? (uint64_t)tasks.st_nlink : 0;
+}
+
+/* One that has ended by now is not seen, and one of somebody else's in this moment is; so it is a
+ * line, and not a failure. */
+static void report_threads(struct norn_test *t, const struct orchestration *o, uint64_t before_n)
+{
+    if (threads_n() <= before_n) return;
+    lines_write(&t->lines,
+                "orchestrator '%s' started a thread, or somebody else did during its turn: an "
+                "orchestrator must not, because at replay it would be started again; let an "
+                "activity do that",
+                o->code->name);
+}
+
+static enum status do_turn(struct norn_test *t, struct kit_work *w, struct orchestration *o,
+                           uint64_t *events_n, bool *has_ended)
+{
+    struct blocked_probe probe;
+    uint64_t before_n = threads_n();
+
+    blocked_begin(&probe);
+    int64_t began_ns = clock_mono_ns();
+    enum status status = orchestration_turn(o, &w->work, events_n, has_ended);
+    blocked_end(&probe, o, began_ns);
+    report_threads(t, o, before_n);
+    return status;
+}
+
 static enum status run_turn(struct norn_test *t, struct kit_work *w)
 {
     struct orchestration *o = NULL;
@@ -154,13 +190,7 @@ static enum status run_turn(struct norn_test *t, struct kit_work *w)
     if (t->crash_at == KIT_CRASH_ALWAYS || t->crash_at == t->turns_n) drop_hot(t);
     enum status status = find_or_make(t, w, &o);
     if (status == E_NOT_FOUND) return refuse(t, w, "orchestrator");
-    if (status == OK) {
-        struct blocked_probe probe;
-        blocked_begin(&probe);
-        int64_t began_ns = clock_mono_ns();
-        status = orchestration_turn(o, &w->work, &events_n, &has_ended);
-        blocked_end(&probe, o, began_ns);
-    }
+    if (status == OK) status = do_turn(t, w, o, &events_n, &has_ended);
     if (status == OK) status = kit_calls_add(t, &w->work.answer);
     if (status != OK) {
         if (o != NULL) orchestration_free(o);

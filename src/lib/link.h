@@ -218,7 +218,7 @@ enum status link_control(struct link *link, struct bytes id, enum link_verb verb
                          char *why);
 enum status link_history(struct link *link, struct bytes id, link_events_fn *fn, void *user,
                          char *why);
-/* Its open steps. E_NOT_FOUND, E_UNSUPPORTED. */
+/* Its open steps. E_NOT_FOUND; E_UNSUPPORTED: the server is not norn. */
 enum status link_steps(struct link *link, struct bytes id, link_step_fn *fn, void *user, char *why);
 /* One page, oldest first. query: hub and after are the link's; limit is that of the page. cursor:
  * empty for the first page; then where the next one begins, empty again when there is none. */
@@ -233,7 +233,7 @@ void link_close(struct link *link);
 enum status link_attach(struct link *link, const struct link_worker *worker,
                         struct link_port **port);
 /* Nobody is in link_fetch(), now or later. Waits. Afterwards nothing is delivered any more (what
- * link_fetch() was asked for has been, too); what the worker holds it can still answer or abandon. */
+ * link_fetch() was asked for has been, too); what the worker holds it can answer or abandon. */
 void link_detach(struct link_port *port);
 /* After link_detach() and when all work went back: waits until the answers have been taken. */
 void link_port_free(struct link_port *port);
@@ -252,9 +252,8 @@ void link_abandon(struct link_work *work, bool is_unsent, const char *reason);
 void link_fetch(struct link_work *work);
 /* What was answered and abandoned goes out now. */
 void link_flush(struct link_port *port);
-/* A task: the lease lasts extend_ms from now. Waits. E_STALE: lost, the answer will not count.
- * E_UNSUPPORTED: there is no such thing here (a server holds the lease as long as the connection
- * lives). */
+/* A task: the lease lasts extend_ms from now (LIMIT_EXTEND_MS at most). Waits. E_STALE: lost, the
+ * answer will not count. E_UNSUPPORTED: there is no such thing here (a server that is not norn). */
 enum status link_renew(struct link_work *work, int64_t extend_ms);
 
 /* The base that the next turn must have for an orchestration kept after this turn: events_n the
@@ -265,6 +264,14 @@ static inline uint64_t link_next_base(const struct link_work *work, uint64_t eve
 }
 
 /* ---- for backends ---- */
+
+/* Asks the engine that one step (-1: the orchestrator itself) is tried again. E_PRECONDITION: it is
+ * not parked. */
+typedef enum status link_resubmit_fn(struct link *link, void *user, int32_t task_id, char *why);
+/* LINK_RESUBMIT of an instance: which step is parked its caller does not say, so all are asked that
+ * are open. OK when one of them was parked. */
+enum status link_resubmit(struct link *link, struct bytes id, link_resubmit_fn *one, void *user,
+                          char *why);
 
 /* Zeroed, with an arena ready in its own mem. It must not move. */
 void link_work_init(struct link_work *work);

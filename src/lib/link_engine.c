@@ -191,56 +191,13 @@ static enum status raise_event(struct link *link, struct bytes id, struct bytes 
     return ask(l, &a, why);
 }
 
-/* The ids of steps that were begun and have not ended. */
-struct open_steps {
-    struct buffer ids;
-    struct mem mem;
-};
-
-static enum status note_steps(void *user, struct bytes events)
+/* user: struct asking. */
+static enum status resubmit_one(struct link *link, void *user, int32_t task_id, char *why)
 {
-    struct open_steps *open = user;
-    struct reader r = reader_make(events);
-    struct event_head head;
-    struct bytes event;
+    struct asking *a = user;
 
-    while (strings_next(&r, &event)) {
-        if (event_peek(event, &head) != OK) continue;
-        if (head.kind == EVENT_TASK_SCHEDULED) buffer_u32(&open->ids, (uint32_t)head.id);
-        if (head.kind != EVENT_TASK_COMPLETED && head.kind != EVENT_TASK_FAILED) continue;
-        for (size_t at = 0; at + 4 <= open->ids.len; at += 4) {
-            if (load_u32(open->ids.ptr + at) == (uint32_t)head.ref) {
-                store_u32(open->ids.ptr + at, UINT32_MAX);
-            }
-        }
-    }
-    return open->ids.failed ? E_NOMEM : OK;
-}
-
-static enum status history(struct link *link, struct bytes id, link_events_fn *fn, void *user,
-                           char *why);
-
-/* Which step is parked the caller does not say: all that are open are asked. */
-static enum status resubmit(struct link *link, struct bytes id, struct asking *a, char *why)
-{
-    struct engine_link *l = engine_link_of(link);
-    struct open_steps open;
-
-    a->request.client.task_id = -1; /* the orchestrator itself */
-    enum status answer = ask(l, a, why);
-    if (answer != E_PRECONDITION) return answer;
-    memory_init(&open.mem);
-    buffer_init(&open.ids, &open.mem);
-    enum status status = history(link, id, note_steps, &open, why);
-    for (size_t at = 0; status == OK && at + 4 <= open.ids.len; at += 4) {
-        uint32_t task_id = load_u32(open.ids.ptr + at);
-        if (task_id == UINT32_MAX) continue;
-        a->request.client.task_id = (int32_t)task_id;
-        if (ask(l, a, why) == OK) answer = OK;
-    }
-    buffer_release(&open.ids);
-    mem_release(&open.mem);
-    return status == OK ? answer : status;
+    a->request.client.task_id = task_id;
+    return ask(engine_link_of(link), a, why);
 }
 
 static enum status control(struct link *link, struct bytes id, enum link_verb verb,
@@ -258,7 +215,7 @@ static enum status control(struct link *link, struct bytes id, enum link_verb ve
     if (!engine_key_make(l, id, &key)) return E_NOT_FOUND;
     struct asking a = {.request = {.kind = kinds[verb], .key = engine_key_view(&key)}};
     a.request.client.data = data;
-    if (verb == LINK_RESUBMIT) return resubmit(link, id, &a, why);
+    if (verb == LINK_RESUBMIT) return link_resubmit(link, id, resubmit_one, &a, why);
     return ask(l, &a, why);
 }
 

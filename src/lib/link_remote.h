@@ -193,7 +193,12 @@ enum status remote_steps(struct link *link, struct bytes id, link_step_fn *fn, v
 enum status remote_list(struct link *link, const struct request_query *query, struct buffer *cursor,
                         link_view_fn *fn, void *user, char *why);
 
+enum status remote_renew(struct link_work *work, int64_t extend_ms);
+
 /* ---- link_remote_view.c ---- */
+
+/* Step of norn.proto; the name borrowed. E_INVALID. */
+enum status remote_read_step(struct bytes message, struct task_view *out);
 
 /* OrchestrationState, EntityMetadata. All but the key (in the arena) and the tags (likewise)
  * borrowed from the message. E_INVALID, E_NOMEM. */
@@ -218,7 +223,6 @@ void remote_free_port(struct link_port *port);
 void remote_answer_work(struct link_work *work);
 void remote_abandon(struct link_work *work, bool is_unsent, const char *reason);
 void remote_fetch(struct link_work *work);
-enum status remote_renew(struct link_work *work, int64_t extend_ms);
 void remote_flush(struct link_port *port);
 
 /* ---- link_remote_port.c, on the loop ---- */

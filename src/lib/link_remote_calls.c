@@ -15,6 +15,7 @@
 #include <stdio.h>
 
 #define PATH(name) "/TaskHubSidecarService/" name
+#define OWN_PATH(name) "/norn.v1.Supervision/" name
 
 static void call_init(struct remote_call *call, const char *path, char *why)
 {
@@ -263,6 +264,28 @@ static enum status purge(struct link *link, struct bytes id, char *why)
     return status == OK ? E_PRECONDITION : status;
 }
 
+/* The server does not know a method of our own service. */
+static enum status foreign(enum status status, const char *lack, char *why)
+{
+    if (status == E_UNSUPPORTED) {
+        (void)snprintf(why, LINK_WHY_SIZE, "this server has no %s: it is not norn, or too old",
+                       lack);
+    }
+    return status;
+}
+
+/* ResubmitStepRequest {1 instance_id, 2 task_id}. user: the id. */
+static enum status resubmit_one(struct link *link, void *user, int32_t task_id, char *why)
+{
+    const struct bytes *id = user;
+    struct remote_call call;
+
+    call_init(&call, OWN_PATH("ResubmitStep"), why);
+    pb_put_bytes(&call.request, 1, *id);
+    pb_put_plain_int32(&call.request, 2, task_id);
+    return foreign(call_finish(remote_of(link), &call), "parked steps", why);
+}
+
 enum status remote_control(struct link *link, struct bytes id, enum link_verb verb,
                            struct maybe data, char *why)
 {
@@ -275,7 +298,7 @@ enum status remote_control(struct link *link, struct bytes id, enum link_verb ve
     case LINK_REWIND: return steer(r, PATH("RewindInstance"), id, data, why);
     case LINK_RESTART: return restart(r, id, why);
     case LINK_PURGE: return purge(link, id, why);
-    case LINK_RESUBMIT: return E_UNSUPPORTED;
+    case LINK_RESUBMIT: return link_resubmit(link, id, resubmit_one, &id, why);
     }
     unreachable("no such verb");
 }
@@ -384,14 +407,6 @@ static enum status give_page(struct remote_call *call, const struct request_quer
     return cursor->failed ? E_NOMEM : OK;
 }
 
-/* The protocol has no such question. */
-enum status remote_steps(struct link *link, struct bytes id, link_step_fn *fn, void *user,
-                         char *why)
-{
-    (void)link, (void)id, (void)fn, (void)user, (void)why;
-    return E_UNSUPPORTED;
-}
-
 enum status remote_list(struct link *link, const struct request_query *query, struct buffer *cursor,
                         link_view_fn *fn, void *user, char *why)
 {
@@ -410,4 +425,53 @@ enum status remote_list(struct link *link, const struct request_query *query, st
     if (status == OK) status = give_page(&call, query, cursor, fn, user);
     call_release(&call);
     return status;
+}
+
+/* ---- steps ---- */
+
+/* ListStepsRequest {1 instance_id}; ListStepsResponse {1 steps} */
+enum status remote_steps(struct link *link, struct bytes id, link_step_fn *fn, void *user,
+                         char *why)
+{
+    struct remote_call call;
+    struct task_view view;
+    struct pb_field f;
+
+    call_init(&call, OWN_PATH("ListSteps"), why);
+    pb_put_bytes(&call.request, 1, id);
+    call.is_repeatable = true;
+    enum status status = foreign(call_ask(remote_of(link), &call), "list of steps", why);
+    struct pb_reader r = pb_reader_make(buffer_view(&call.answer));
+    while (status == OK && pb_next(&r, &f)) {
+        if (f.number != 1) continue;
+        status = unreadable(&call, remote_read_step(f.bytes, &view));
+        if (status == OK) status = fn(user, &view);
+    }
+    if (status == OK && r.failed) status = unreadable(&call, E_INVALID);
+    call_release(&call);
+    return status;
+}
+
+/* RenewTaskRequest {1 completion_token, 2 extend_ms}; RenewTaskResponse {1 is_lost}. Without
+ * connection nobody is to wait for one in the middle of his work. */
+enum status remote_renew(struct link_work *work, int64_t extend_ms)
+{
+    struct remote *r = remote_of(work->port->link);
+    char why[LINK_WHY_SIZE];
+    struct remote_call call;
+    struct pb_field f;
+    bool is_lost = false;
+
+    if (!atomic_load(&r->is_connected)) return E_UNAVAILABLE;
+    call_init(&call, OWN_PATH("RenewTask"), why);
+    pb_put_bytes(&call.request, 1, remote_work_of(work)->token);
+    pb_put_varint(&call.request, 2, (uint64_t)extend_ms);
+    enum status status = call_ask(r, &call);
+    struct pb_reader reader = pb_reader_make(buffer_view(&call.answer));
+    while (status == OK && pb_next(&reader, &f)) {
+        if (f.number == 1) is_lost = pb_bool(&f);
+    }
+    if (status == OK && reader.failed) status = E_IO;
+    call_release(&call);
+    return status == OK && is_lost ? E_STALE : status;
 }

@@ -138,12 +138,6 @@ void remote_fetch(struct link_work *work)
 }
 
 /* The server holds the lease as long as the connection lives. */
-enum status remote_renew(struct link_work *work, int64_t extend_ms)
-{
-    (void)extend_ms;
-    return atomic_load(&port_of(remote_work_of(work))->remote->is_connected) ? OK : E_UNAVAILABLE;
-}
-
 void remote_flush(struct link_port *port) { remote_ring(remote_port_of(port)->remote); }
 
 /* ---- pieces of work ---- */

@@ -5,6 +5,7 @@
  */
 #include "lib/link_remote.h"
 
+#include "wire/message.h"
 #include "wire/pb.h"
 
 /* Views have keys, hub '/' id, of which only the id is meant. */
@@ -163,4 +164,45 @@ enum status remote_read_entity(struct bytes message, struct arena *arena, struct
     enum status status = make_key(id, arena, &view.key);
     if (status == OK) *out = view;
     return status;
+}
+
+static bool read_time_ms(const struct pb_field *field, int64_t *ms)
+{
+    int64_t ns;
+
+    if (!read_time(field, &ns)) return false;
+    *ms = ns / 1000000;
+    return true;
+}
+
+static bool read_process(const struct pb_field *field, enum task_process *out)
+{
+    switch (field->value) { /* a server's numbers: others may come some day */
+    case NORN__V1__STEP_STATE__PENDING: *out = TASK_PENDING; return true;
+    case NORN__V1__STEP_STATE__PROCESSING: *out = TASK_PROCESSING; return true;
+    case NORN__V1__STEP_STATE__WAITING: *out = TASK_WAITING; return true;
+    case NORN__V1__STEP_STATE__ERROR: *out = TASK_ERROR; return true;
+    default: return false;
+    }
+}
+
+enum status remote_read_step(struct bytes message, struct task_view *out)
+{
+    struct task_view view = {.process = TASK_PENDING};
+    struct pb_reader r = pb_reader_make(message);
+    struct pb_field f;
+    bool ok = true;
+
+    while (ok && pb_next(&r, &f)) {
+        if (f.number == 1) view.task_id = pb_int32(&f);
+        if (f.number == 2) view.name = f.bytes;
+        if (f.number == 3) ok = read_process(&f, &view.process);
+        if (f.number == 4) view.locked_by = (uint32_t)f.value;
+        if (f.number == 5) ok = read_time_ms(&f, &view.complete_by_ms);
+        if (f.number == 6) view.failures = (uint32_t)f.value;
+        if (f.number == 7) ok = read_time_ms(&f, &view.retry_at_ms);
+    }
+    if (!ok || r.failed) return E_INVALID;
+    *out = view;
+    return OK;
 }

@@ -30,6 +30,11 @@ const struct policy *policies_find(void *user, struct bytes name)
     return &p->otherwise;
 }
 
+/* A time that is as good as for ever can still be added to the clock. */
+#define TIME_MS_MAX ((int64_t)100 * 366 * 24 * 3600 * 1000)
+
+static int64_t cut(int64_t ms) { return ms > TIME_MS_MAX ? TIME_MS_MAX : ms; }
+
 /* NULL, or what is wrong with it. */
 static const char *policy_problem(const struct norn_policy *p)
 {
@@ -46,12 +51,12 @@ static const char *policy_problem(const struct norn_policy *p)
 static struct policy policy_of(const struct norn_policy *given)
 {
     return (struct policy){
-        .complete_by_ms = given->complete_by_ms,
+        .complete_by_ms = cut(given->complete_by_ms),
         .first_threshold = given->first_threshold,
-        .retry_delay_ms = given->retry_delay_ms,
-        .retry_delay_max_ms = given->retry_delay_max_ms,
+        .retry_delay_ms = cut(given->retry_delay_ms),
+        .retry_delay_max_ms = cut(given->retry_delay_max_ms),
         .second_threshold = given->second_threshold,
-        .extended_ms = given->extended_wait_ms,
+        .extended_ms = cut(given->extended_wait_ms),
         .last_resort = given->last_resort == NORN_RESORT_PARK ? RESORT_PARK : RESORT_FAIL,
         .retries_failures = given->retries_failures,
     };

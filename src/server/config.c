@@ -12,6 +12,7 @@
 #include "reply/allow.h"
 #include "server/address.h"
 #include "server/ingest_rules.h"
+#include "server/policy_rules.h"
 #include "server/units.h"
 
 #include <ctype.h>
@@ -214,6 +215,8 @@ static const char *kind_words(enum setting_kind kind)
     case SETTING_SIZE: return "a size such as 64KiB or 16MiB";
     case SETTING_DURATION: return "a duration such as 250ms, 10s, 5m or 7d";
     case SETTING_RULES: return "limits by name such as ship:active=100,rate=50; bill:active=10";
+    case SETTING_POLICIES:
+        return "policies by name such as ship:complete_by=10m,last_resort=park; *:complete_by=1d";
     }
     unreachable("setting kind");
 }
@@ -230,6 +233,7 @@ static bool value_read(enum setting_kind kind, const char *text, uint64_t *out)
     case SETTING_SIZE: return size_read(text, out);
     case SETTING_DURATION: return duration_read(text, out);
     case SETTING_RULES: return ingest_rules_count(bytes_of_text(text), out);
+    case SETTING_POLICIES: return policy_rules_count(bytes_of_text(text), out);
     }
     unreachable("setting kind");
 }
@@ -268,6 +272,29 @@ static void range_problem(const struct row *row, const char *where, const char *
     buffer_format(problems, "\n");
 }
 
+/* Of these the number is how many they are. */
+static enum status keep_rules(struct config *c, const char *text, size_t n)
+{
+    struct backlog_rule *rules = arena_alloc_zero(&c->arena, (n + 1) * sizeof *rules);
+
+    if (rules == NULL) return E_NOMEM;
+    ingest_rules_read(bytes_of_text(text), rules);
+    c->rules = rules;
+    c->rules_n = n;
+    return OK;
+}
+
+static enum status keep_policies(struct config *c, const char *text, size_t n)
+{
+    struct policy_rules *policies = arena_alloc_zero(&c->arena, sizeof *policies);
+    struct policy_rule *list = arena_alloc_zero(&c->arena, (n + 1) * sizeof *list);
+
+    if (policies == NULL || list == NULL) return E_NOMEM;
+    policy_rules_read(bytes_of_text(text), list, policies);
+    c->policies = policies;
+    return OK;
+}
+
 enum status config_set(struct config *c, enum setting setting, enum config_source source,
                        uint32_t line, struct bytes value, const char *where,
                        struct buffer *problems)
@@ -287,14 +314,10 @@ enum status config_set(struct config *c, enum setting setting, enum config_sourc
         range_problem(row, where, text, problems);
         return E_INVALID;
     }
-    if (row->kind == SETTING_RULES) {
-        struct backlog_rule *rules =
-            arena_alloc_zero(&c->arena, ((size_t)number + 1) * sizeof *rules);
-        if (rules == NULL) return E_NOMEM;
-        ingest_rules_read(bytes_of_text(text), rules);
-        c->rules = rules;
-        c->rules_n = (size_t)number;
-    }
+    enum status status = OK;
+    if (row->kind == SETTING_RULES) status = keep_rules(c, text, (size_t)number);
+    if (row->kind == SETTING_POLICIES) status = keep_policies(c, text, (size_t)number);
+    if (status != OK) return status;
     c->values[setting].text = text;
     c->values[setting].number = number;
     c->values[setting].source = source;
@@ -312,6 +335,7 @@ uint64_t config_number(const struct config *c, enum setting setting)
     assert(rows[setting].kind != SETTING_TEXT);
     assert(rows[setting].kind != SETTING_ADDRESSES);
     assert(rows[setting].kind != SETTING_RULES);
+    assert(rows[setting].kind != SETTING_POLICIES);
     return c->values[setting].number;
 }
 

@@ -20,6 +20,7 @@
 #include "base/status.h"
 
 struct backlog_rule;
+struct policy_rules;
 
 enum setting_kind {
     SETTING_TEXT,
@@ -31,6 +32,7 @@ enum setting_kind {
     SETTING_SIZE,     /* bytes */
     SETTING_DURATION, /* milliseconds */
     SETTING_RULES,    /* limits by name, see ingest_rules.h; may be empty */
+    SETTING_POLICIES, /* of steps by name, see policy_rules.h; may be empty */
 };
 
 #define CONFIG_MS_PER_DAY 86400000ull
@@ -62,6 +64,9 @@ enum setting_kind {
     X(work, ping, DURATION, "30s", 100, CONFIG_MS_PER_DAY, "HealthPing on an idle work stream")    \
     X(work, grace, DURATION, "5s", 0, CONFIG_MS_PER_DAY,                                           \
       "until the work of a lost stream is offered to other workers")                               \
+    X(work, policies, POLICIES, "", 0, 0,                                                          \
+      "what is done about steps that fail or are late, by activity: "                              \
+      "ship:complete_by=10m,first_threshold=3,last_resort=park; *:complete_by=1d")                 \
     X(reply, allow, TEXT, "public", 0, 0,                                                          \
       "addresses that replyTo may lead to: public, private, loopback, ranges such as "             \
       "10.1.0.0/16, or none; with commas between them")                                            \
@@ -126,6 +131,7 @@ struct config {
     } values[SETTINGS_N];
     const struct backlog_rule *rules; /* ingest.by_name; in the arena */
     size_t rules_n;
+    struct policy_rules *policies; /* work.policies; in the arena */
 };
 
 /* All defaults. E_NOMEM. */

@@ -173,6 +173,7 @@ static const char *quotes_problem(enum setting_kind kind, bool is_quoted, struct
     case SETTING_TEXT:
     case SETTING_ADDRESSES:
     case SETTING_RULES:
+    case SETTING_POLICIES:
     case SETTING_LEVEL:
     case SETTING_FORMAT: return is_quoted ? NULL : "write this value in quotes: \"...\"";
     case SETTING_DURATION:

@@ -4,6 +4,7 @@
  * keeps its part's own default.
  */
 #include "server/config.h"
+#include "server/policy_rules.h"
 #include "server/server.h"
 
 void server_options_set(struct server_options *o, const struct config *c)
@@ -26,8 +27,12 @@ void server_options_set(struct server_options *o, const struct config *c)
     host->active_max = (uint32_t)config_number(c, CONFIG_ingest_active_max);
     host->active_max_by_name = (uint32_t)config_number(c, CONFIG_ingest_active_max_by_name);
     host->rate_by_name = (uint32_t)config_number(c, CONFIG_ingest_rate_by_name);
-    host->backlog_rules = c->rules; /* they live as long as the settings */
+    host->backlog_rules = c->rules; /* they live as long as the settings, as the policies do */
     host->backlog_rules_n = c->rules_n;
+    if (config_text(c, CONFIG_work_policies)[0] != '\0') { /* who has none does not ask for them */
+        host->policy = policy_rules_find;
+        host->policy_user = c->policies;
+    }
     host->backlog_n_max = config_number(c, CONFIG_ingest_backlog_max);
     host->backlog_size_max = config_number(c, CONFIG_ingest_backlog_size_max);
 

@@ -8,17 +8,22 @@
 
 #include <stdio.h>
 
-#define PATH_PREFIX BYTES_LITERAL("/TaskHubSidecarService/")
+#define PATH_PREFIX "/TaskHubSidecarService/"
+#define OWN_PATH_PREFIX "/norn.v1.Supervision/"
 #define RETRY_NS ((int64_t)10 * 1000 * 1000) /* what the engine did not take is tried again */
 
 struct rpc {
+    const char *path;
     const char *name;
     rpc_fn *handler;
 };
 
 static const struct rpc rpcs[] = {
-#define X(name, handler) {#name, handler},
+#define X(name, handler) {PATH_PREFIX #name, #name, handler},
     RPCS(X)
+#undef X
+#define X(name, handler) {OWN_PATH_PREFIX #name, #name, handler},
+        OWN_RPCS(X)
 #undef X
 };
 _Static_assert(sizeof rpcs / sizeof rpcs[0] == RPCS_N, "the number of RPCs is written down once");
@@ -31,12 +36,12 @@ const char *service_rpc_name(unsigned n) { return n < RPCS_N ? rpcs[n].name : ""
 _Static_assert((SLOTS_N & (SLOTS_N - 1)) == 0, "a hash is masked to a slot");
 _Static_assert(RPCS_N < SLOTS_N, "a search ends at a free slot");
 
-static size_t slot_of(struct bytes name) { return (size_t)bytes_hash(name) & (SLOTS_N - 1); }
+static size_t slot_of(struct bytes path) { return (size_t)bytes_hash(path) & (SLOTS_N - 1); }
 
 static void rpcs_init(struct service *s)
 {
     for (unsigned n = 0; n < RPCS_N; n++) {
-        size_t slot = slot_of(bytes_of_text(rpcs[n].name));
+        size_t slot = slot_of(bytes_of_text(rpcs[n].path));
         while (s->rpc_slots[slot] != 0) slot = (slot + 1) & (SLOTS_N - 1);
         s->rpc_slots[slot] = (uint8_t)(n + 1);
     }
@@ -45,24 +50,23 @@ static void rpcs_init(struct service *s)
 /* Its number, or -1. */
 static int rpc_find(const struct service *s, struct bytes path)
 {
-    if (!bytes_start_with(path, PATH_PREFIX)) return -1;
-    struct bytes name = bytes_make(path.ptr + PATH_PREFIX.len, path.len - PATH_PREFIX.len);
-    for (size_t slot = slot_of(name); s->rpc_slots[slot] != 0; slot = (slot + 1) & (SLOTS_N - 1)) {
+    for (size_t slot = slot_of(path); s->rpc_slots[slot] != 0; slot = (slot + 1) & (SLOTS_N - 1)) {
         int n = s->rpc_slots[slot] - 1;
-        if (bytes_equal(name, bytes_of_text(rpcs[n].name))) return n;
+        if (bytes_equal(path, bytes_of_text(rpcs[n].path))) return n;
     }
     return -1;
 }
 
 /* ---- what the network tells ---- */
 
-/* Answers to work that was given before the end began. They are taken to the last: what is refused
- * here was done for nothing. */
+/* Answers to work that was given before the end began, and word of it. They are taken to the last:
+ * what is refused here was done for nothing. */
 static bool is_of_worker(rpc_fn *handler)
 {
     return handler == rpc_complete_activity || handler == rpc_complete_orchestrator ||
            handler == rpc_complete_entity || handler == rpc_abandon_activity ||
-           handler == rpc_abandon_orchestrator || handler == rpc_abandon_entity;
+           handler == rpc_abandon_orchestrator || handler == rpc_abandon_entity ||
+           handler == rpc_renew_task;
 }
 
 static void on_call(void *user, struct grpc_call *call, struct bytes message)
@@ -73,9 +77,9 @@ static void on_call(void *user, struct grpc_call *call, struct bytes message)
 
     s->stats.calls++;
     if (n < 0) {
-        call_fail(s, call, GRPC_UNIMPLEMENTED, "there is no method %.*s: this is %.*s<Rpc>",
-                  (int)(path.len < 200 ? path.len : 200), (const char *)path.ptr,
-                  (int)PATH_PREFIX.len, (const char *)PATH_PREFIX.ptr);
+        call_fail(s, call, GRPC_UNIMPLEMENTED,
+                  "there is no method %.*s: this is " PATH_PREFIX "<Rpc>",
+                  (int)(path.len < 200 ? path.len : 200), (const char *)path.ptr);
         return;
     }
     s->stats.calls_by_rpc[n]++;

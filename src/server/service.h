@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The Durable Task service: the 29 calls of TaskHubSidecarService, answered by the engine behind
- * the desk. Everything here runs on the network's thread. It has no socket and no clock of its own,
- * so that the simulator drives the same code.
+ * the desk; and 3 of our own, norn.v1.Supervision. Everything here runs on the network's thread. It
+ * has no socket and no clock of its own, so that the simulator drives the same code.
  */
 #ifndef SERVER_SERVICE_H
 #define SERVER_SERVICE_H
@@ -48,8 +48,8 @@ bool service_is_quiet(const struct service *s);
 
 /* For /metrics and tests. */
 struct service_stats {
-    uint64_t calls; /* begun, by rpc in the order of RPCS */
-    uint64_t calls_by_rpc[29];
+    uint64_t calls; /* begun, by rpc in the order of RPCS and OWN_RPCS */
+    uint64_t calls_by_rpc[32];
     uint64_t failed; /* finished with another code than OK */
     uint64_t work_items;
     uint64_t health_pings;

@@ -45,13 +45,19 @@
     X(AbandonTaskOrchestratorWorkItem, rpc_abandon_orchestrator)                                   \
     X(AbandonTaskEntityWorkItem, rpc_abandon_entity)                                               \
     X(SkipGracefulOrchestrationTerminations, rpc_skip_graceful)
-#define RPCS_N 29
+/* Those of our own service, wire/norn.proto; their numbers come after the others'. */
+#define OWN_RPCS(X)                                                                                \
+    X(ListSteps, rpc_list_steps)                                                                   \
+    X(ResubmitStep, rpc_resubmit_step)                                                             \
+    X(RenewTask, rpc_renew_task)
+#define RPCS_N 32
 
 /* The message is borrowed during the call; a handler that goes on later has copied what it
  * needs. */
 typedef void rpc_fn(struct service *s, struct grpc_call *call, struct bytes message);
 #define X(name, handler) rpc_fn handler;
 RPCS(X)
+OWN_RPCS(X)
 #undef X
 
 struct service {
@@ -61,7 +67,7 @@ struct service {
     struct grpc_service grpc;
     int64_t now_ns;
     bool is_draining;
-    uint8_t rpc_slots[64]; /* by hash of the name: 1 + number of the RPC, 0 = free */
+    uint8_t rpc_slots[64]; /* by hash of the path: 1 + number of the RPC, 0 = free */
     struct rng rng;
     struct buffer scratch;   /* for the length of one call */
     struct list waiting;     /* errands of WaitForInstance*, oldest first: by of_user */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bytes from outside <-> the types that protoc-c generates from durable_task.proto.
+ * Bytes from outside <-> the types that protoc-c generates from durable_task.proto
+ * and norn.proto.
  *
  * protobuf-c is careful with lengths and little else: it recurses as deep as the bytes say, knows
  * no UTF-8, ends a text at its first NUL, takes a bool of any wire type, and its merge of a
@@ -28,6 +29,7 @@
 #include "base/status.h"
 
 #include "wire/durable_task.pb-c.h"
+#include "wire/norn.pb-c.h"
 
 struct arena;
 

@@ -307,13 +307,15 @@ TEST(what_cannot_be_is_refused_with_its_reason)
     EXPECT_STATUS(E_NOT_FOUND, link_control(link, none, LINK_TERMINATE, MAYBE_NONE, why));
     EXPECT_STATUS(E_NOT_FOUND, link_control(link, none, LINK_PURGE, MAYBE_NONE, why));
     EXPECT_STATUS(E_NOT_FOUND, link_history(link, none, NULL, NULL, why));
-    EXPECT_STATUS(E_UNSUPPORTED, link_control(link, none, LINK_RESUBMIT, MAYBE_NONE, why));
+    EXPECT_STATUS(E_NOT_FOUND, link_control(link, none, LINK_RESUBMIT, MAYBE_NONE, why));
+    EXPECT_STATUS(E_NOT_FOUND, link_steps(link, none, NULL, NULL, why));
     EXPECT_STATUS(E_INVALID, link_remote_open("nowhere", BYTES_NONE, &link));
 
     struct link_start start = {.name = TEXT("nobody"), .id = TEXT("a")};
     EXPECT_STATUS(OK, link_start(link, &start, NULL, why));
     EXPECT_STATUS(E_PRECONDITION, link_control(link, TEXT("a"), LINK_PURGE, MAYBE_NONE, why));
     EXPECT_STATUS(E_PRECONDITION, link_control(link, TEXT("a"), LINK_REWIND, MAYBE_NONE, why));
+    EXPECT_STATUS(E_PRECONDITION, link_control(link, TEXT("a"), LINK_RESUBMIT, MAYBE_NONE, why));
     int64_t began_ns = clock_mono_ns();
     EXPECT_STATUS(E_TIMEOUT, link_get(link, TEXT("a"), 200, NULL, NULL, why));
     EXPECT(clock_mono_ns() - began_ns >= 200 * NS_PER_MS);
@@ -771,6 +773,114 @@ TEST(a_port_is_left_without_a_server)
     EXPECT(clock_mono_ns() - began_ns < 8 * NS_PER_S);
 }
 
+/* ---- steps ---- */
+
+static enum status on_step(void *user, const struct task_view *step)
+{
+    *(struct task_view *)user = *step;
+    ((struct task_view *)user)->name = BYTES_NONE;
+    return OK;
+}
+
+/* What is parked at a server is seen, and goes on when an operator says so. */
+TEST(a_parked_step_is_tried_again)
+{
+    static char large[100 << 10];
+    struct hand *hand = &world.hand;
+    struct task_view step = {.process = TASK_PENDING};
+
+    world_begin("--message-size-max", "64KiB");
+    start_flow(world.link, "a");
+    struct link_work *work = hand_take(hand, WORK_TURN);
+    struct action *actions = actions_of(work, 2);
+    actions[0] = task_action(1, "1");
+    actions[1] = (struct action){.kind = ACTION_SCHEDULE_TASK, .id = 2, .name = TEXT("nobody")};
+    answer(hand, work);
+    work = hand_take(hand, WORK_TASK);
+    memset(large, '1', sizeof large);
+    work->result = maybe_some(bytes_make(large, sizeof large));
+    answer(hand, work); /* more than this server takes */
+    work = NULL;
+    for (int64_t end_ns = clock_mono_ns() + SOON_NS; work == NULL && clock_mono_ns() < end_ns;) {
+        EXPECT_STATUS(OK, link_steps(world.link, TEXT("a"), on_step, &step, why));
+        EXPECT_EQ(2, step.task_id); /* the last one, which nobody takes */
+        EXPECT_EQ(TASK_PENDING, step.process);
+        (void)link_control(world.link, TEXT("a"), LINK_RESUBMIT, MAYBE_NONE, why);
+        work = hand_take_within(hand, 10 * NS_PER_MS);
+    }
+    EXPECT(work != NULL);
+    EXPECT_EQ(WORK_TASK, work->kind);
+    EXPECT_EQ(1, work->task_id);
+    work->result = SOME("1");
+    answer(hand, work);
+    work = hand_take(hand, WORK_TURN);
+    answer_one(hand, work, complete_action(3, "1"));
+    expect_output(world.link, "a", "1");
+    world_end();
+}
+
+/* Of what a client sent: a frame of kind HEADERS, which begins a call, is there. */
+static bool has_call(const uint8_t *bytes, size_t size)
+{
+    for (size_t at = 24; at + 9 <= size;) { /* after the preface */
+        if (bytes[at + 3] == 1) return true;
+        at += 9 + ((size_t)bytes[at] << 16 | (size_t)bytes[at + 1] << 8 | bytes[at + 2]);
+    }
+    return false;
+}
+
+/* Says of the first call that there is no such method, as a server of somebody else. */
+static void *be_foreign(void *user)
+{
+    static const uint8_t hello[] = {0, 0, 0, 4, 0, 0, 0, 0, 0};
+    static const uint8_t no_such[] = {0, 0, 1, 1, 5, 0, 0, 0, 1, 0x8d}; /* 404 on stream 1 */
+    uint8_t bytes[4096];
+    size_t size = 0;
+    int fd = accept(*(int *)user, NULL, NULL);
+
+    (void)send(fd, hello, sizeof hello, MSG_NOSIGNAL);
+    while (!has_call(bytes, size) && size < sizeof bytes) {
+        ssize_t more = recv(fd, bytes + size, sizeof bytes - size, 0);
+        if (more <= 0) break;
+        size += (size_t)more;
+    }
+    (void)send(fd, no_such, sizeof no_such, MSG_NOSIGNAL);
+    while (recv(fd, bytes, sizeof bytes, 0) > 0) continue;
+    close(fd);
+    return NULL;
+}
+
+static int listen_anywhere(char address[64])
+{
+    struct sockaddr_in name = {.sin_family = AF_INET};
+    socklen_t size = sizeof name;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT(bind(fd, (struct sockaddr *)&name, sizeof name) == 0);
+    EXPECT(listen(fd, 16) == 0);
+    EXPECT(getsockname(fd, (struct sockaddr *)&name, &size) == 0);
+    (void)snprintf(address, 64, "127.0.0.1:%u", ntohs(name.sin_port));
+    return fd;
+}
+
+/* A server that has never heard of norn is no reason to fail without a word. */
+TEST(a_server_of_somebody_else_has_no_steps)
+{
+    char address[64];
+    int fd = listen_anywhere(address);
+    pthread_t thread;
+    struct link *link;
+
+    EXPECT(pthread_create(&thread, NULL, be_foreign, &fd) == 0);
+    EXPECT_STATUS(OK, link_remote_open(address, BYTES_NONE, &link));
+    EXPECT_STATUS(E_UNSUPPORTED, link_steps(link, TEXT("a"), on_step, NULL, why));
+    EXPECT_TEXT("this server has no list of steps: it is not norn, or too old", why);
+    link_close(link);
+    EXPECT(pthread_join(thread, NULL) == 0);
+    close(fd);
+}
+
 /* ---- when only the connection goes ---- */
 
 /* Between link and server; for one connection after the other. */
@@ -845,15 +955,8 @@ static void *proxy_run(void *user)
 
 static void proxy_open(struct proxy *p, uint16_t to)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET};
-    socklen_t size = sizeof address;
-
-    *p = (struct proxy){.to = to, .listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    EXPECT(bind(p->listener, (struct sockaddr *)&address, sizeof address) == 0);
-    EXPECT(listen(p->listener, 16) == 0);
-    EXPECT(getsockname(p->listener, (struct sockaddr *)&address, &size) == 0);
-    (void)snprintf(p->address, sizeof p->address, "127.0.0.1:%u", ntohs(address.sin_port));
+    *p = (struct proxy){.to = to};
+    p->listener = listen_anywhere(p->address);
     EXPECT(pthread_create(&p->thread, NULL, proxy_run, p) == 0);
 }
 

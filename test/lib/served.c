@@ -363,7 +363,7 @@ void served_begin(struct link *link, const char *rpc, struct bytes message, int6
     unsigned n = 0;
 
     char path[80];
-    (void)snprintf(path, sizeof path, "/TaskHubSidecarService/%s", rpc);
+    (void)snprintf(path, sizeof path, "%s%s", rpc[0] == '/' ? "" : "/TaskHubSidecarService/", rpc);
     while (n < paths_n && strcmp(paths[n], path) != 0) n++;
     if (n == paths_n) {
         EXPECT(n < 64);

@@ -86,7 +86,7 @@ void served_advance_ms(struct served *s, int64_t ms);
 
 void answer_init(struct answer *a);
 void answer_release(struct answer *a);
-/* Begins a call; rpc is its name. timeout_ms 0 = none. */
+/* Begins a call; rpc is its name, or the path of another service's. timeout_ms 0 = none. */
 void served_begin(struct link *link, const char *rpc, struct bytes message, int64_t timeout_ms,
                   struct answer *a);
 /* Until it is over; the test fails after 20 s. */

@@ -2,6 +2,7 @@
  *
  * Rewind, restart and purge: how what has ended begins again, or is gone. D11
  */
+#include "core/replies.h"
 #include "test/lib/partition.h"
 #include "test/lib/test.h"
 
@@ -180,6 +181,76 @@ TEST(rewinding_a_tree)
     KIT_TURN(k, "grandchild", act_complete(2, "g"));
     KIT_TURN(k, "child", act_complete(2, "c"));
     EXPECT_TEXT("1 OrchestratorStarted\n2 SubOrchestrationInstanceCompleted of #1 c\n",
+                kit_fresh(k, kit_must(kit_take_turn(k, "parent"))));
+    kit_free(k);
+}
+
+/* A parent whose child has done one thing and undone it, with this custom status at the end. */
+static struct kit *kit_with_undone_child(const char *custom_status)
+{
+    struct kit *k = kit_new(3, 1);
+    static const uint8_t undo[] = "\x0e\x0a\x09" TAG_UNDO "\x12\x01"
+                                  "1";
+    kit_start(k, "hub/p", "parent", NULL);
+    KIT_TURN(k, "parent", act_child(1, "child", "c", "arg"));
+    KIT_TURN(k, "child", act_task(1, "do", NULL));
+    kit_task_done(k, kit_must(kit_take_task(k, "do")), "done");
+    struct action action = act_task(2, "undo", NULL);
+    action.tags = bytes_make(undo, sizeof undo - 1);
+    KIT_TURN(k, "child", action);
+    kit_task_done(k, kit_must(kit_take_task(k, "undo")), "undone");
+    action = act_fail(3, "c");
+    struct orchestrator_answer answer = {
+        .actions = &action,
+        .actions_n = 1,
+        .custom_status = maybe_text(custom_status),
+    };
+    EXPECT_STATUS(OK, kit_answer_with(k, kit_must(kit_take_turn(k, "child")), &answer));
+    KIT_TURN(k, "parent", act_fail(2, "p"));
+    EXPECT_TEXT("FAILED", kit_status(k, "hub/p"));
+    EXPECT_STATUS(E_PRECONDITION, kit_rewind(k, "hub/c", NULL));
+    EXPECT(strstr(k->text, "its compensations have run") != NULL);
+    return k;
+}
+
+/* Nothing of what the child did is left: it does it again, from its beginning, and its parent goes
+ * on from there. */
+TEST(rewinding_with_a_child_that_has_undone)
+{
+    struct kit *k = kit_with_undone_child(REPLY_COMPENSATED);
+    struct instance_view view;
+    EXPECT_STATUS(OK, kit_rewind(k, "hub/p", NULL));
+    for (uint32_t p = 0; p < 3; p++) kit_crash(k, p);
+    EXPECT(kit_view(k, "hub/c", &view));
+    EXPECT_EQ(STATUS_PENDING, view.status);
+    EXPECT_TEXT("arg", kit_maybe(k, view.input));
+    EXPECT(!view.custom_status.has);
+    KIT_TURN(k, "child", act_task(1, "do", NULL));
+    kit_task_done(k, kit_must(kit_take_task(k, "do")), "done");
+    KIT_TURN(k, "child", act_complete(2, "anew"));
+    EXPECT_TEXT("1 OrchestratorStarted\n2 SubOrchestrationInstanceCompleted of #1 anew\n",
+                kit_fresh(k, kit_must(kit_take_turn(k, "parent"))));
+    kit_free(k);
+}
+
+/* What is half undone a machine must neither continue nor do again; its parent is told so. Once a
+ * person has seen to it, a purge and another rewind begin it anew. */
+TEST(rewinding_with_a_child_that_has_half_undone)
+{
+    struct kit *k = kit_with_undone_child(NULL);
+    EXPECT_STATUS(OK, kit_rewind(k, "hub/p", NULL));
+    EXPECT_TEXT("FAILED", kit_status(k, "hub/c"));
+    for (uint32_t p = 0; p < 3; p++) kit_crash(k, p);
+    const struct effect_work *turn = kit_must(kit_take_turn(k, "parent"));
+    EXPECT_TEXT("1 OrchestratorStarted\n2 SubOrchestrationInstanceFailed of #1 HalfUndone this "
+                "child was not rewound: not all of its compensations worked; see to what they "
+                "left, purge it, and rewind its parent again (final)\n",
+                kit_fresh(k, turn));
+    KIT_ANSWER(k, turn, act_fail(2, "p"));
+    EXPECT_STATUS(OK, kit_purge(k, "hub/c"));
+    EXPECT_STATUS(OK, kit_rewind(k, "hub/p", NULL));
+    KIT_TURN(k, "child", act_complete(1, "anew"));
+    EXPECT_TEXT("1 OrchestratorStarted\n2 SubOrchestrationInstanceCompleted of #1 anew\n",
                 kit_fresh(k, kit_must(kit_take_turn(k, "parent"))));
     kit_free(k);
 }

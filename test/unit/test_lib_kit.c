@@ -8,6 +8,10 @@
 
 #include "norn_test.h"
 
+#include <fcntl.h>
+#include <semaphore.h>
+#include <unistd.h>
+
 #define HOUR_MS INT64_C(3600000)
 #define HISTORY_SIZE 20000
 
@@ -664,4 +668,63 @@ TEST(out_of_memory_at_any_allocation_is_a_status)
         if (status == NORN_E_NOMEM) nomem_n++;
     }
     EXPECT(nomem_n > 100);
+}
+
+/* ---- threads ---- */
+
+static pthread_t started_thread;
+static sem_t thread_may_end;
+
+static void *wait_for_end(void *user)
+{
+    (void)user;
+    while (sem_wait(&thread_may_end) != 0) continue;
+    return NULL;
+}
+
+static norn_status starts_thread(norn_context *ctx, struct norn_bytes input,
+                                 struct norn_bytes *output, void *user)
+{
+    (void)ctx, (void)input, (void)output, (void)user;
+    return pthread_create(&started_thread, NULL, wait_for_end, NULL) == 0 ? NORN_OK : NORN_E_FAILED;
+}
+
+/* What a run says to stderr. */
+static void read_lines_of(norn_test *test, const char *name, char *lines, size_t size)
+{
+    char path[400];
+    snprintf(path, sizeof path, "%s/lines", test_directory());
+    int before = dup(STDERR_FILENO);
+    int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    EXPECT(before >= 0);
+    EXPECT(fd >= 0);
+    (void)dup2(fd, STDERR_FILENO);
+    norn_status status = norn_test_run(test, name, NORN_NONE, NULL);
+    (void)fflush(stderr);
+    (void)dup2(before, STDERR_FILENO);
+    close(before);
+    ssize_t len = pread(fd, lines, size - 1, 0);
+    close(fd);
+    EXPECT_NORN(NORN_OK, status);
+    lines[len > 0 ? len : 0] = '\0';
+}
+
+/* At replay it would be started again, and nobody would know which answer is whose. D10 */
+TEST(a_thread_that_an_orchestrator_starts_is_reported)
+{
+    char lines[1000];
+    norn_test *test = open_test();
+    (void)sem_init(&thread_may_end, 0, 0);
+    add(test, "Starter", starts_thread, NULL);
+    add(test, "TwoSteps", two_steps, NULL);
+    answers(test, "First", "1");
+    answers(test, "Second", "2");
+    read_lines_of(test, "TwoSteps", lines, sizeof lines);
+    EXPECT_TEXT("", lines);
+    read_lines_of(test, "Starter", lines, sizeof lines);
+    expect_part("orchestrator 'Starter' started a thread", lines);
+    (void)sem_post(&thread_may_end);
+    EXPECT(pthread_join(started_thread, NULL) == 0);
+    (void)sem_destroy(&thread_may_end);
+    norn_test_free(test);
 }

@@ -244,6 +244,35 @@ TEST(an_instance_that_has_undone_cannot_be_rewound)
     world_close(&w);
 }
 
+static norn_status parent_of_undoes(norn_context *ctx, struct norn_bytes input,
+                                    struct norn_bytes *output, void *user)
+{
+    (void)input;
+    (void)user;
+    norn_status status = norn_call(ctx, "a", NORN_NONE, NULL, NULL);
+    return status == NORN_OK ? norn_call_child(ctx, "undoes", NORN_NONE, NULL, output) : status;
+}
+
+/* The child has left nothing behind: with its parent it begins anew, and gets through. */
+TEST(a_child_that_has_undone_begins_anew_with_its_parent)
+{
+    struct world w;
+    bool is_mended = false;
+    world_open(&w);
+    EXPECT_NORN(NORN_OK, norn_orchestrator(w.worker, "undoes", NULL, undoes, NULL));
+    EXPECT_NORN(NORN_OK, norn_orchestrator(w.worker, "parent", NULL, parent_of_undoes, NULL));
+    EXPECT_NORN(NORN_OK, norn_activity_add(w.worker, "ask", 0, declines_once, &is_mended));
+    open_worker(&w);
+    world_begin(&w, "parent", "i", NULL);
+    struct norn_info *info = world_wait(&w, "i");
+    EXPECT_EQ(NORN_FAILED, info->state);
+    norn_info_free(info);
+    is_mended = true;
+    EXPECT_NORN(NORN_OK, norn_control(w.client, "i", NORN_REWIND, norn_text("mended")));
+    world_expect_output(&w, "i", "yes");
+    world_close(&w);
+}
+
 /* 5,000 calls are some 10,000 events and as many turns. Printed, not judged: sanitizers take their
  * time; a release build needs a few milliseconds. */
 static norn_status long_one(norn_context *ctx, struct norn_bytes input, struct norn_bytes *output,

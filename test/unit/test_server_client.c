@@ -12,6 +12,8 @@ static bool contains(const char *text, const char *part) { return strstr(text, p
 
 /* ---- Hello, and what is no call ---- */
 
+#define OWN "/norn.v1.Supervision/"
+
 TEST(hello_is_answered_and_what_is_unknown_is_unimplemented)
 {
     struct asker a;
@@ -21,16 +23,18 @@ TEST(hello_is_answered_and_what_is_unknown_is_unimplemented)
     EXPECT_EQ(1, a.answer.messages_n);
     EXPECT_EQ(0, a.answer.message.len);
     ASK(&a, "Helloo", GRPC_UNIMPLEMENTED);
+    ASK(&a, OWN "Hello", GRPC_UNIMPLEMENTED); /* each service has its own calls */
+    ASK(&a, "ListSteps", GRPC_UNIMPLEMENTED);
     ASK(&a, "", GRPC_UNIMPLEMENTED);
     EXPECT(contains(a.answer.text, "there is no method"));
     struct service_stats stats;
     service_stats(a.served.service, &stats);
-    EXPECT_EQ(3, stats.calls);
+    EXPECT_EQ(5, stats.calls);
     EXPECT_EQ(1, stats.calls_by_rpc[0]);
-    EXPECT_EQ(2, stats.failed);
+    EXPECT_EQ(4, stats.failed);
     EXPECT_TEXT("Hello", service_rpc_name(0));
     EXPECT_TEXT("SkipGracefulOrchestrationTerminations", service_rpc_name(28));
-    EXPECT_TEXT("", service_rpc_name(29));
+    EXPECT_TEXT("", service_rpc_name(32));
     asker_release(&a);
 }
 
@@ -40,8 +44,9 @@ TEST(garbage_is_refused_by_every_call)
 {
     struct asker a;
     asker_init(&a, 1);
-    for (unsigned n = 0; n < 29; n++) {
-        const char *rpc = service_rpc_name(n);
+    for (unsigned n = 0; n < 32; n++) {
+        char rpc[80];
+        snprintf(rpc, sizeof rpc, "%s%s", n < 29 ? "" : OWN, service_rpc_name(n));
         test_note("%s", rpc);
         buffer_append_bytes(ask_new(&a), BYTES_LITERAL("\x0a\xff\xff\xff\xff\x0f"));
         ASK(&a, rpc, GRPC_INVALID_ARGUMENT);
@@ -50,6 +55,29 @@ TEST(garbage_is_refused_by_every_call)
     test_note("%s", "");
     ask_new(&a);
     ASK(&a, "Hello", GRPC_OK);
+    asker_release(&a);
+}
+
+/* Of our own service: what is not there, is no step of, or was never given out. */
+TEST(a_supervisor_is_answered_about_what_is_not_there)
+{
+    struct asker a;
+    asker_init(&a, 1);
+    put_text(ask_new(&a), 1, "nobody");
+    ASK(&a, OWN "ListSteps", GRPC_NOT_FOUND);
+    ASK(&a, OWN "ResubmitStep", GRPC_NOT_FOUND);
+    START(&a, "a", "wait", NULL);
+    put_text(ask_new(&a), 1, "a");
+    ASK(&a, OWN "ListSteps", GRPC_OK);
+    EXPECT_EQ(0, a.answer.message.len); /* there is none */
+    pb_put_int32(&a.message, 2, 7);
+    ASK(&a, OWN "ResubmitStep", GRPC_FAILED_PRECONDITION);
+    EXPECT(a.answer.text[0] != '\0');
+    put_text(ask_new(&a), 1, "no token");
+    ASK(&a, OWN "RenewTask", GRPC_OK);
+    EXPECT_BYTES(test_hex("0801"), buffer_view(&a.answer.message)); /* is_lost */
+    pb_put_varint(&a.message, 2, UINT64_MAX);                       /* -1 */
+    ASK(&a, OWN "RenewTask", GRPC_INVALID_ARGUMENT);
     asker_release(&a);
 }
 

@@ -4,6 +4,7 @@
  */
 #include "server/config.h"
 #include "server/ingest_rules.h"
+#include "server/policy_rules.h"
 
 #include "base/log.h"
 #include "base/mem.h"
@@ -461,6 +462,7 @@ TEST(the_defaults_are_those_of_the_parts)
     EXPECT_EQ(engine.host.active_max_by_name, options.engine.host.active_max_by_name);
     EXPECT_EQ(engine.host.rate_by_name, options.engine.host.rate_by_name);
     EXPECT_EQ(0, options.engine.host.backlog_rules_n);
+    EXPECT(options.engine.host.policy == NULL);
     EXPECT_EQ(engine.host.backlog_n_max, options.engine.host.backlog_n_max);
     EXPECT_EQ(engine.host.backlog_size_max, options.engine.host.backlog_size_max);
     EXPECT_EQ(service.message_size_max, options.service.message_size_max);
@@ -486,6 +488,7 @@ TEST(every_setting_reaches_its_part)
                       "drain_timeout = \"3s\"\nconnections_max = 11\nmessage_size_max = \"1MiB\"\n"
                       "[work]\nworkers_max = 12\nin_flight_max = 13\nhistory_size_max = 14000\n"
                       "ping = \"15s\"\ngrace = \"16s\"\n"
+                      "policies = \"ship:complete_by=35s; *:first_threshold=36\"\n"
                       "[store]\npartitions = 17\nshards = 3\nhot_memory_max = \"18MiB\"\n"
                       "idle_evict = \"19s\"\ntimer_horizon = \"20s\"\n"
                       "journal_segment_size = \"21MiB\"\narchive_segment_size = \"22MiB\"\n"
@@ -507,6 +510,9 @@ TEST(every_setting_reaches_its_part)
     EXPECT_EQ(14000, o.service.history_size_max);
     EXPECT_EQ(15000, o.service.ping_ms);
     EXPECT_EQ(16000, o.service.grace_ms);
+    const struct host_options *host = &o.engine.host;
+    EXPECT_EQ(35000, host->policy(host->policy_user, BYTES_LITERAL("Ship"))->complete_by_ms);
+    EXPECT_EQ(36, host->policy(host->policy_user, BYTES_LITERAL("bill"))->first_threshold);
     EXPECT_EQ(17, o.engine.host.partitions_n);
     EXPECT_EQ(3, o.engine.host.shards_n);
     EXPECT_EQ(18 << 20, o.engine.host.hot_bytes_max);
@@ -561,6 +567,70 @@ TEST(limits_by_name_are_read_strictly)
     uint64_t rules_n = 7;
     EXPECT(ingest_rules_count(BYTES_LITERAL("  "), &rules_n));
     EXPECT_EQ(0, rules_n);
+}
+
+/* So are policies: who believes that a step has an end when it has none waits for ever. S6 */
+TEST(policies_by_name_are_read_strictly)
+{
+    static const char *const wrong[] = {
+        "ship",
+        "ship:",
+        "ship:complete_by",
+        "ship:complete_by=",
+        "ship:complete_by=10",
+        "ship:complete_by=-1s",
+        "ship:complete_by=99999999d",
+        ":complete_by=1s",
+        "ship:deadline=1s",
+        "ship:complete_by=1s,",
+        "ship:complete_by=1s,complete_by=2s",
+        "ship:complete_by=1s; SHIP:complete_by=2s",
+        "*:complete_by=1s; *:complete_by=2s",
+        "ship:complete_by=1s;;",
+        "ship:retries_failures=1",
+        "ship:first_threshold=x",
+        "ship:first_threshold=3,second_threshold=2",
+        "ship:second_threshold=2", /* below the first, which is 19 */
+        "ship:last_resort=undo",
+    };
+    for (size_t n = 0; n < sizeof wrong / sizeof wrong[0]; n++) {
+        uint64_t rules_n = 0;
+        test_note("%s", wrong[n]);
+        EXPECT(!policy_rules_count(bytes_of_text(wrong[n]), &rules_n));
+    }
+    test_note("%s", "");
+    uint64_t rules_n = 7;
+    EXPECT(policy_rules_count(BYTES_LITERAL("  "), &rules_n));
+    EXPECT_EQ(0, rules_n);
+}
+
+TEST(every_word_of_a_policy_counts)
+{
+    static const char text[] =
+        " ship : complete_by = 10m, retries_failures=true,first_threshold=2,retry_delay=3s,"
+        "retry_delay_max=4s,second_threshold=5,extended_wait=6h,last_resort=park;"
+        "*:first_threshold=7 ";
+    struct policy_rule list[2];
+    struct policy_rules rules;
+    uint64_t rules_n = 0;
+    EXPECT(policy_rules_count(bytes_of_text(text), &rules_n));
+    EXPECT_EQ(2, rules_n);
+    policy_rules_read(bytes_of_text(text), list, &rules);
+    const struct policy *ship = policy_rules_find(&rules, BYTES_LITERAL("SHIP"));
+    EXPECT_EQ(600000, ship->complete_by_ms);
+    EXPECT(ship->retries_failures);
+    EXPECT_EQ(2, ship->first_threshold);
+    EXPECT_EQ(3000, ship->retry_delay_ms);
+    EXPECT_EQ(4000, ship->retry_delay_max_ms);
+    EXPECT_EQ(5, ship->second_threshold);
+    EXPECT_EQ(6 * 3600000, ship->extended_ms);
+    EXPECT_EQ(RESORT_PARK, ship->last_resort);
+    const struct policy *other = policy_rules_find(&rules, BYTES_LITERAL("shipping"));
+    EXPECT_EQ(7, other->first_threshold);
+    EXPECT_EQ(7, other->second_threshold); /* no extended wait was asked for */
+    EXPECT_EQ(policy_default.retry_delay_ms, other->retry_delay_ms);
+    EXPECT_EQ(RESORT_FAIL, other->last_resort);
+    EXPECT(!other->retries_failures);
 }
 
 /* Every allocation may fail; the answer is a status and nothing leaks. */
