@@ -5,7 +5,9 @@
 #include "cli/print.h"
 
 #include "base/mem.h"
-#include "cli/moment.h"
+#include "base/moment.h"
+#include "base/units.h"
+#include "cli/when.h"
 #include "wire/json.h"
 
 #include <stdio.h>
@@ -42,13 +44,13 @@ enum color status_color(const char *status)
 const char *cell_time(struct cli *cli, struct value v)
 {
     int64_t time_ns = 0;
-    char text[MOMENT_SIZE];
+    char text[MOMENT_SIZE + WHEN_SIZE];
 
     if (!value_time(&cli->arena, v, &time_ns)) return value_text(&cli->arena, v);
     if (cli->is_absolute)
-        moment_format(time_ns, text);
+        (void)time_format(time_ns, text);
     else
-        moment_format_relative(time_ns, cli->now_ns, text);
+        when_format(time_ns, cli->now_ns, text);
     const char *kept = arena_text(&cli->arena, bytes_of_text(text));
     return kept == NULL ? "" : kept;
 }
@@ -73,7 +75,7 @@ static const char *cell_text(struct cli *cli, const struct column *column, struc
 {
     struct value v = value_member(item, column->field);
     int64_t number = 0;
-    char text[MOMENT_SIZE];
+    char text[UNITS_SIZE];
     const char *kept = NULL;
 
     switch (column->kind) {
@@ -81,7 +83,7 @@ static const char *cell_text(struct cli *cli, const struct column *column, struc
     case COLUMN_LIST: return list_text(cli, v);
     case COLUMN_SIZE:
         if (!value_int64(v, &number) || number < 0) return "";
-        size_format((uint64_t)number, text);
+        size_describe((uint64_t)number, text);
         kept = arena_text(&cli->arena, bytes_of_text(text));
         return kept == NULL ? "" : kept;
     case COLUMN_JSON:

@@ -14,9 +14,10 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "cli/instance.h"
-#include "cli/moment.h"
 #include "cli/verbs.h"
+#include "cli/when.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -161,12 +162,13 @@ static void put_colored(struct trace *trace, const char *text, enum color color)
 static void put_state(struct trace *trace, const char *status, int64_t begun_ns, int64_t ended_ns,
                       const char *error)
 {
-    char text[MOMENT_SIZE];
+    char text[UNITS_SIZE];
 
     buffer_append(&trace->out, "  ", 2);
     put_colored(trace, status, status_color(status));
     if (begun_ns > 0) {
-        duration_format((ended_ns > 0 ? ended_ns : clock_wall_ns()) - begun_ns, text);
+        int64_t taken_ns = (ended_ns > 0 ? ended_ns : clock_wall_ns()) - begun_ns;
+        duration_describe(taken_ns / NS_PER_MS, text);
         buffer_append(&trace->out, "  ", 2);
         put_colored(trace, text, COLOR_GRAY);
     }
@@ -179,14 +181,14 @@ static void put_state(struct trace *trace, const char *status, int64_t begun_ns,
 
 static void put_timer(struct trace *trace, const struct step *step)
 {
-    char text[MOMENT_SIZE];
+    char text[WHEN_SIZE];
 
     if (step->ended_ns > 0 || step->fires_ns == 0) {
         put_colored(trace, "timer", COLOR_NONE);
         put_state(trace, step->status, step->begun_ns, step->ended_ns, "");
         return;
     }
-    moment_format_relative(step->fires_ns, clock_wall_ns(), text);
+    when_format(step->fires_ns, clock_wall_ns(), text);
     buffer_format(&trace->out, "timer  fires %s\n", text);
 }
 

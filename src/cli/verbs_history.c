@@ -3,9 +3,9 @@
  * norn history, norn events: what has happened, and what happens.
  */
 #include "base/mem.h"
+#include "base/moment.h"
 #include "base/text.h"
 #include "cli/instance.h"
-#include "cli/moment.h"
 #include "cli/sse.h"
 #include "cli/verbs.h"
 
@@ -79,7 +79,7 @@ static void event_line(struct cli *cli, struct value event)
     int64_t time_ns = 0;
 
     if (value_time(&cli->arena, value_member(event, "time"), &time_ns))
-        moment_format(time_ns, time);
+        (void)time_format(time_ns, time);
     buffer_init(&line, mem_process());
     buffer_format(&line, "%4s  %-30s  %-32s  ", strcmp(id, "-1") == 0 ? "" : id, time,
                   member_text(&cli->arena, event, "type"));
@@ -247,7 +247,8 @@ static void follow_events(struct cli *cli, const struct sse_event *event, bool *
         cli_say(cli, "some events were missed here\n");
         return;
     }
-    if (value_time(&cli->arena, value_member(v, "time"), &time_ns)) moment_format(time_ns, time);
+    if (value_time(&cli->arena, value_member(v, "time"), &time_ns))
+        (void)time_format(time_ns, time);
     buffer_init(&line, mem_process());
     buffer_format(&line, "%-30s  %s%-10s%s  ", time,
                   terminal_color(&cli->terminal, status_color(status)),

@@ -3,11 +3,12 @@
  * norn start, norn run, norn batch start.
  */
 #include "base/mem.h"
+#include "base/moment.h"
 #include "cli/form.h"
 #include "cli/instance.h"
-#include "cli/moment.h"
 #include "cli/progress.h"
 #include "cli/verbs.h"
+#include "cli/when.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -86,13 +87,13 @@ static bool write_start(struct cli *cli, struct form *body, const struct start_o
     if (!cli_payload(cli, cli_word(cli, 1), &input, exit_code)) return false;
     form_raw(body, "input", input);
     if (o->at != NULL) {
-        if (!moment_parse(o->at, cli->now_ns, true, &at_ns)) {
+        if (!when_parse(o->at, cli->now_ns, true, &at_ns)) {
             *exit_code =
                 cli_failf(cli, EXIT_CODE_USAGE, "bad-time",
                           "--at %s: give a time such as 2026-11-15T12:00:00Z or 10m", o->at);
             return false;
         }
-        moment_format(at_ns, at);
+        (void)time_format(at_ns, at);
         form_text(body, "scheduledAt", at);
     }
     form_text(body, "replyTo", o->reply_to);

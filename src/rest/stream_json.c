@@ -104,7 +104,7 @@ bool field_duration_ms(struct ask *ask, const char *name, const struct body_valu
     int64_t ms;
 
     if (!value->has) return true;
-    if (!duration_read_bytes(value->text, &ms) || ms > max_ms) {
+    if (!duration_parse(value->text, &ms) || ms > max_ms) {
         ask_problem(ask, PROBLEM_BAD_REQUEST, NULL,
                     "'%s' must be a duration like 250ms, 10s, 5m or 2h, at most %lld ms", name,
                     (long long)max_ms);

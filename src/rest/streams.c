@@ -6,24 +6,15 @@
 
 #include "stream/info.h"
 
-#include <stdio.h>
-
 #define YEARS_MS (INT64_C(1000) * 365 * 24 * 3600 * 1000)
 
 /* ---- settings and info ---- */
 
-/* In the largest unit that gives a whole number. */
 static void write_duration_of(struct json *j, const char *key, int64_t ms)
 {
-    static const struct {
-        int64_t ms;
-        const char *unit;
-    } units[] = {{86400000, "d"}, {3600000, "h"}, {60000, "m"}, {1000, "s"}, {1, "ms"}};
-    char text[32];
-    size_t i = 0;
+    char text[UNITS_SIZE];
 
-    while (ms % units[i].ms != 0) i++;
-    (void)snprintf(text, sizeof text, "%lld%s", (long long)(ms / units[i].ms), units[i].unit);
+    duration_format(ms, text);
     json_key(j, key);
     json_text(j, text);
 }
