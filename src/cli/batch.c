@@ -98,9 +98,7 @@ static int purge_all(struct cli *cli, const struct filters *filters, bool is_rec
                             NULL);
     }
     progress_end(&progress);
-    (void)printf(cli->format == FORMAT_JSON || cli->format == FORMAT_JSONL ? "{\"purged\":%llu}\n"
-                                                                           : "%llu\n",
-                 (unsigned long long)purged);
+    (void)printf(cli_is_json(cli) ? "{\"purged\":%llu}\n" : "%llu\n", (unsigned long long)purged);
     return code;
 }
 
@@ -117,7 +115,7 @@ static int purge_by_filter(struct cli *cli, struct filters *filters, bool is_rec
     if (code != EXIT_CODE_OK) return code;
     if (is_preview) {
         print_preview(cli, &preview, "purge");
-        if (cli->format == FORMAT_JSON || cli->format == FORMAT_JSONL)
+        if (cli_is_json(cli))
             print_json(cli, answer);
         else
             (void)printf("%llu\n", (unsigned long long)preview.n);
@@ -141,8 +139,7 @@ static int purge_ids(struct cli *cli, bool is_recursive, bool is_forced)
         struct ask ask = {.method = "DELETE", .path = cli_path(cli, "/v1/instances/%s", id)};
         ask.path = url_parameter(&cli->arena, ask.path, "recurse", is_recursive ? "true" : NULL);
         ask.path = url_parameter(&cli->arena, ask.path, "force", is_forced ? "true" : NULL);
-        int code = cli_ask(cli, &ask);
-        if (code == EXIT_CODE_OK) print_done(cli, "purged", id, ask.value);
+        int code = ask_done(cli, &ask, "purged", id);
         if (first == EXIT_CODE_OK) first = code;
     }
     return first;
@@ -261,7 +258,7 @@ static void print_many(struct many *many)
 {
     struct cli *cli = many->cli;
 
-    if (cli->format == FORMAT_JSON || cli->format == FORMAT_JSONL)
+    if (cli_is_json(cli))
         (void)printf("{\"matches\":%llu,\"done\":%llu,\"refused\":%llu}\n",
                      (unsigned long long)many->n, (unsigned long long)many->done_n,
                      (unsigned long long)many->refused_n);

@@ -245,11 +245,7 @@ int verb_doctor(const struct command *command, int argc, char **argv)
 {
     const char *data = ".";
     const struct option_spec specs[] = {
-        {.name = "data",
-         .value = "DIR",
-         .help = "the data directory, or where it will be",
-         .text = ".",
-         .string = &data},
+        OPTION_TEXT("data", "DIR", "the data directory, or where it will be", ".", &data),
     };
     struct cli cli;
     struct doctor d = {.cli = &cli};

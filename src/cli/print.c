@@ -243,15 +243,15 @@ static int list_pages(struct cli *cli, struct printer *p, const char *path, uint
 }
 
 int print_list(struct cli *cli, const char *path, const struct column *columns, size_t columns_n,
-               uint64_t limit, const char *nothing)
+               struct paging paging, const char *nothing)
 {
     struct printer p;
 
     printer_begin(&p, cli, columns, columns_n);
-    int exit_code = list_pages(cli, &p, path, limit);
+    int exit_code = list_pages(cli, &p, path, paging.is_all ? 0 : paging.limit);
     printer_end(&p);
-    bool is_table = cli->format == FORMAT_TABLE || cli->format == FORMAT_WIDE;
-    if (exit_code == EXIT_CODE_OK && p.items_n == 0 && is_table) cli_say(cli, "%s\n", nothing);
+    if (exit_code == EXIT_CODE_OK && p.items_n == 0 && cli_is_table(cli))
+        cli_say(cli, "%s\n", nothing);
     return exit_code;
 }
 
@@ -264,8 +264,20 @@ void print_items(struct cli *cli, struct value answer, const struct column *colu
     printer_begin(&p, cli, columns, columns_n);
     while (value_next(&items, NULL)) printer_item(&p, items.value);
     printer_end(&p);
-    bool is_table = cli->format == FORMAT_TABLE || cli->format == FORMAT_WIDE;
-    if (p.items_n == 0 && is_table) cli_say(cli, "%s\n", nothing);
+    if (p.items_n == 0 && cli_is_table(cli)) cli_say(cli, "%s\n", nothing);
+}
+
+int list_run(const struct command *command, int argc, char **argv, const char *path,
+             const struct column *columns, size_t columns_n, const char *nothing)
+{
+    struct cli cli;
+    int code;
+
+    if (!cli_open(&cli, command, NULL, 0, argc, argv, &code)) return code;
+    struct ask ask = {.path = path};
+    code = cli_ask(&cli, &ask);
+    if (code == EXIT_CODE_OK) print_items(&cli, ask.value, columns, columns_n, nothing);
+    return cli_close(&cli, code);
 }
 
 /* ---- one value ---- */
@@ -350,7 +362,7 @@ void print_object(struct cli *cli, const struct column *columns, size_t columns_
     struct printer p;
     unsigned width = 0;
 
-    if (cli->format == FORMAT_JSON || cli->format == FORMAT_JSONL) {
+    if (cli_is_json(cli)) {
         print_json(cli, object);
         return;
     }
@@ -375,7 +387,7 @@ void print_done(struct cli *cli, const char *done, const char *id, struct value 
 {
     if (cli->format == FORMAT_NAME) {
         (void)puts(id);
-    } else if (cli->format == FORMAT_JSON || cli->format == FORMAT_JSONL) {
+    } else if (cli_is_json(cli)) {
         struct buffer text;
         struct json j;
         buffer_init(&text, mem_process());
@@ -392,4 +404,12 @@ void print_done(struct cli *cli, const char *done, const char *id, struct value 
     } else {
         cli_say(cli, "%s %s\n", done, id);
     }
+}
+
+int ask_done(struct cli *cli, struct ask *ask, const char *done, const char *id)
+{
+    int code = cli_ask(cli, ask);
+
+    if (code == EXIT_CODE_OK) print_done(cli, done, id, ask->value);
+    return code;
 }

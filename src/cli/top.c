@@ -176,7 +176,7 @@ int verb_top(const struct command *command, int argc, char **argv)
         if (cli_time_left_ms(&cli, 1) == 0) break;
         struct arena kept = cli_arena_swap(&cli);
         code = sample_take(&cli, &samples[1]);
-        if (code == EXIT_CODE_OK && (cli.format == FORMAT_JSON || cli.format == FORMAT_JSONL))
+        if (code == EXIT_CODE_OK && cli_is_json(&cli))
             print_json_sample(&samples[0], &samples[1]);
         else if (code == EXIT_CODE_OK)
             drawn_n = print_table(&cli, &samples[0], &samples[1], is_live, is_live ? drawn_n : 0);

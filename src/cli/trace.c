@@ -351,13 +351,8 @@ int verb_trace(const struct command *command, int argc, char **argv)
     uint64_t depth = DEPTH_MAX;
     const struct option_spec specs[] = {
         {.name = "follow", .letter = 'f', .help = "until it has ended", .flag = &is_following},
-        {.name = "once", .help = "as it is now, also on a terminal", .flag = &is_once},
-        {.name = "depth",
-         .value = "N",
-         .help = "levels of children",
-         .text = "12",
-         .number = &depth,
-         .most = DEPTH_MAX},
+        OPTION_FLAG("once", "as it is now, also on a terminal", &is_once),
+        OPTION_NUMBER("depth", "N", "levels of children", "12", &depth, 0, DEPTH_MAX),
     };
     struct cli cli;
     int code;

@@ -192,7 +192,7 @@ static void follow_history(struct cli *cli, const struct sse_event *event, bool 
     if (strcmp(event->event, "end") == 0) *is_end = true;
     if (strcmp(event->event, "history") != 0) return;
     struct value v = value_parse(event->data, NULL);
-    if (cli->format == FORMAT_TABLE || cli->format == FORMAT_WIDE) {
+    if (cli_is_table(cli)) {
         event_line(cli, v);
         return;
     }
@@ -217,11 +217,11 @@ int verb_history(const struct command *command, int argc, char **argv)
     const char *path = cli_path(&cli, "/v1/instances/%s/history", id);
     if (is_following)
         code = follow(&cli, cli_path(&cli, "/v1/instances/%s/events", id), follow_history);
-    else if (cli.format == FORMAT_TABLE || cli.format == FORMAT_WIDE)
+    else if (cli_is_table(&cli))
         code = history_table(&cli, path);
     else
         code = print_list(&cli, path, history_columns,
-                          sizeof history_columns / sizeof history_columns[0], 0, "");
+                          sizeof history_columns / sizeof history_columns[0], PAGING_ALL, "");
     return cli_close(&cli, code);
 }
 
@@ -236,7 +236,7 @@ static void follow_events(struct cli *cli, const struct sse_event *event, bool *
     int64_t time_ns = 0;
 
     (void)is_end;
-    if (cli->format == FORMAT_JSON || cli->format == FORMAT_JSONL) {
+    if (cli_is_json(cli)) {
         (void)printf("{\"event\":\"%s\",\"data\":%.*s}\n", event->event,
                      v.raw.len == 0 ? 4 : (int)v.raw.len,
                      v.raw.len == 0 ? "null" : (const char *)v.raw.ptr);
@@ -270,9 +270,9 @@ int verb_events(const struct command *command, int argc, char **argv)
     const char *id_prefix = NULL;
     const char *status = NULL;
     const struct option_spec specs[] = {
-        {.name = "name", .value = "NAME", .help = "of this orchestrator", .string = &name},
-        {.name = "id-prefix", .value = "TEXT", .help = "whose id begins so", .string = &id_prefix},
-        {.name = "status", .value = "STATUS", .help = "that become this", .string = &status},
+        OPTION_TEXT("name", "NAME", "of this orchestrator", NULL, &name),
+        OPTION_TEXT("id-prefix", "TEXT", "whose id begins so", NULL, &id_prefix),
+        OPTION_TEXT("status", "STATUS", "that become this", NULL, &status),
     };
     struct cli cli;
     int code;

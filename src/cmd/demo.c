@@ -120,11 +120,7 @@ int demo_run(const struct command *command, int argc, char **argv)
 {
     const char *data = "norn-data";
     const struct option_spec specs[] = {
-        {.name = "data",
-         .value = "DIR",
-         .help = "data directory",
-         .text = "./norn-data",
-         .string = &data},
+        OPTION_TEXT("data", "DIR", "data directory", "./norn-data", &data),
     };
     int exit_code = EXIT_CODE_OK;
     if (!options_read(command, specs, 1, argc, argv, &exit_code)) return exit_code;
