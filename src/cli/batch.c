@@ -11,6 +11,7 @@
 #include "cli/form.h"
 #include "cli/filters.h"
 #include "cli/instance.h"
+#include "cli/pages.h"
 #include "cli/progress.h"
 #include "cli/verbs.h"
 
@@ -195,24 +196,16 @@ struct many {
 static int collect(struct many *many, const char *path)
 {
     struct cli *cli = many->cli;
-    const char *cursor = "";
 
     path = url_parameter(&cli->arena, path, "payloads", "false");
-    path = url_parameter(&cli->arena, path, "limit", "1000");
-    do {
-        struct ask ask = {.path = url_parameter(&cli->arena, path, "cursor", cursor)};
-        int code = cli_ask(cli, &ask);
-        if (code != EXIT_CODE_OK) return code;
-        struct value_cursor items = value_begin(value_member(ask.value, "items"));
-        while (value_next(&items, NULL)) {
-            const char *id = member_text(&cli->arena, items.value, "id");
-            buffer_append(&many->ids, id, strlen(id) + 1);
-            many->n++;
-        }
-        cursor = member_text(&cli->arena, ask.value, "next");
-    } while (cursor[0] != '\0' && !many->ids.failed);
+    struct pages pages = pages_begin(cli, url_parameter(&cli->arena, path, "limit", "1000"));
+    while (!many->ids.failed && pages_next(&pages)) {
+        const char *id = member_text(&cli->arena, pages.item, "id");
+        buffer_append(&many->ids, id, strlen(id) + 1);
+        many->n++;
+    }
     return many->ids.failed ? cli_fail(cli, EXIT_CODE_FAILED, "no-memory", "out of memory", NULL)
-                            : EXIT_CODE_OK;
+                            : pages.code;
 }
 
 static int change_one(struct many *many, const char *id)

@@ -16,6 +16,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/instance.h"
+#include "cli/pages.h"
 #include "cli/verbs.h"
 #include "cli/when.h"
 
@@ -129,20 +130,12 @@ static int steps_read(struct trace *trace, const char *id, struct step **steps)
     struct step **last = steps;
     const char *path =
         url_parameter(&cli->arena, cli_instance_path(cli, id, "history"), "limit", "1000");
-    const char *cursor = "";
-    size_t n = 0;
+    struct pages pages = pages_begin(cli, path);
 
     *steps = NULL;
-    do {
-        struct ask ask = {.path = url_parameter(&cli->arena, path, "cursor", cursor)};
-        int code = cli_ask(cli, &ask);
-        if (code != EXIT_CODE_OK) return code;
-        struct value_cursor items = value_begin(value_member(ask.value, "items"));
-        for (; n < STEPS_MAX && value_next(&items, NULL); n++)
-            take_event(trace, steps, &last, items.value);
-        cursor = member_text(&cli->arena, ask.value, "next");
-    } while (cursor[0] != '\0' && n < STEPS_MAX);
-    return EXIT_CODE_OK;
+    for (size_t n = 0; n < STEPS_MAX && pages_next(&pages); n++)
+        take_event(trace, steps, &last, pages.item);
+    return pages.code;
 }
 
 /* ---- lines ---- */

@@ -6,6 +6,7 @@
 #include "base/moment.h"
 #include "base/text.h"
 #include "cli/instance.h"
+#include "cli/pages.h"
 #include "cli/sse.h"
 #include "cli/verbs.h"
 
@@ -110,17 +111,11 @@ static int history_table(struct cli *cli, const char *path)
 {
     struct table table;
     struct buffer text;
-    const char *cursor = "";
+    struct pages pages = pages_begin(cli, path);
 
     event_table(cli, &table);
-    do {
-        struct ask ask = {.path = url_parameter(&cli->arena, path, "cursor", cursor)};
-        int code = cli_ask(cli, &ask);
-        if (code != EXIT_CODE_OK) return code;
-        struct value_cursor items = value_begin(value_member(ask.value, "items"));
-        while (value_next(&items, NULL)) event_row(cli, &table, items.value);
-        cursor = member_text(&cli->arena, ask.value, "next");
-    } while (cursor[0] != '\0');
+    while (pages_next(&pages)) event_row(cli, &table, pages.item);
+    if (pages.code != EXIT_CODE_OK) return pages.code;
     buffer_init(&text, mem_process());
     table_print(&table, &text);
     print_buffer(&text);

@@ -273,22 +273,8 @@ static void encode_origin(struct errand *errand)
         errand->request.status = E_NOT_FOUND;
     }
     if (errand->request.status != OK) return;
-    struct bytes name = arena_copy(&errand->arena, view->name);
-    struct bytes version = arena_copy(&errand->arena, view->version.value);
-    struct bytes input = arena_copy(&errand->arena, view->input.value);
-    struct bytes tags = arena_copy(&errand->arena, view->tags);
-    if (name.len != view->name.len || version.len != view->version.value.len ||
-        input.len != view->input.value.len || tags.len != view->tags.len) {
+    if (!start_of_view(&errand->arena, view, &errand->request.start))
         errand->request.status = E_NOMEM;
-        return;
-    }
-    errand->request.start = (struct input_start){
-        .name = name,
-        .version = {.value = version, .has = view->version.has},
-        .input = {.value = input, .has = view->input.has},
-        .tags = tags,
-        .reuse = REUSE_NEVER,
-    };
 }
 
 static void on_origin(struct errand *errand)

@@ -168,8 +168,6 @@ struct errand *ask_errand(struct ask *ask, enum request_kind kind);
  * without memory. */
 struct bytes errand_copy(struct errand *errand, struct bytes text);
 static inline struct ask *errand_ask(const struct errand *errand) { return errand->user; }
-/* hub '/' id in the arena; empty without memory. */
-struct bytes key_make(struct arena *arena, struct bytes hub, struct bytes id);
 /* Sets the key (hub '/' id) and posts it. False: the ask was answered too-busy, the errand
  * ended. */
 bool ask_post(struct errand *errand, struct bytes id);
@@ -294,6 +292,8 @@ bool body_read(struct ask *ask, struct bytes text, struct arena *arena,
  * parsed by body_parse() is well formed; error->detail is set when a value is no text. */
 bool body_next_text(struct bytes *rest, struct arena *arena, struct bytes *key, struct bytes *value,
                     struct body_error *error);
+/* The next line of a body that has something in it, without its end; false: there is none. */
+bool body_next_line(struct bytes *rest, struct bytes *line);
 /* NULL when the whole text is one JSON value in UTF-8; else what is wrong, *offset where. *raw:
  * without the space around it. */
 const char *json_check(struct bytes text, struct bytes *raw, size_t *offset);
@@ -316,6 +316,9 @@ void write_time(struct json *j, int64_t ns);
 void write_time_of(struct json *j, const char *key, int64_t ns);
 /* An instance as the document has it. */
 void write_instance(struct json *j, const struct instance_view *view, bool with_payloads);
+/* The rows of the answer as the items of a page, and its cursor. On the host's thread. */
+typedef void write_row_fn(struct json *j, const struct instance_view *view, bool with_payloads);
+void write_rows(struct errand *errand, write_row_fn *write);
 /* "running" */
 const char *status_word(enum orchestration_status status);
 bool status_of_word(struct bytes word, enum orchestration_status *out);

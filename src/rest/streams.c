@@ -328,20 +328,6 @@ static void append_one(struct ask *ask, bool is_json)
     (void)stream_errand_post(errand);
 }
 
-static bool next_line(struct bytes *rest, struct bytes *line)
-{
-    while (rest->len > 0) {
-        const uint8_t *end = memchr(rest->ptr, '\n', rest->len);
-        size_t len = end == NULL ? rest->len : (size_t)(end - rest->ptr);
-        size_t over = end == NULL ? len : len + 1;
-        *line = bytes_make(rest->ptr, len);
-        *rest = bytes_make(rest->ptr + over, rest->len - over);
-        if (line->len > 0 && line->ptr[line->len - 1] == '\r') line->len--;
-        if (line->len > 0) return true;
-    }
-    return false;
-}
-
 /* {"key":"k","value":...,"partition":0}. False: answered. */
 static bool read_line(struct ask *ask, struct arena *arena, struct bytes line, uint32_t number,
                       struct stream_append *item)
@@ -382,7 +368,7 @@ static void append_many(struct ask *ask)
     struct bytes line;
     uint32_t n = 0;
 
-    for (struct bytes at = rest; next_line(&at, &line);) n++;
+    for (struct bytes at = rest; body_next_line(&at, &line);) n++;
     if (n == 0 || n > STREAM_APPEND_N_MAX) {
         ask_problem(ask, PROBLEM_BAD_REQUEST, NULL, "an append has 1 to %u lines, this has %u",
                     STREAM_APPEND_N_MAX, n);
@@ -396,7 +382,7 @@ static void append_many(struct ask *ask)
         stream_errand_end(errand);
         return;
     }
-    for (uint32_t i = 0; i < n && next_line(&rest, &line); i++) {
+    for (uint32_t i = 0; i < n && body_next_line(&rest, &line); i++) {
         if (read_line(ask, &errand->arena, line, i + 1, &items[i])) continue;
         stream_errand_end(errand);
         return;

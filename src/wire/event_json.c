@@ -102,18 +102,6 @@ static void put_repeated(struct json *j, const ProtobufCFieldDescriptor *d, stru
     json_array_end(j);
 }
 
-/* One that came before in this message, or comes again: a key may stand only once. */
-static bool is_seen(struct bytes bytes, const struct pb_field *f)
-{
-    struct pb_reader r = pb_reader_make(bytes);
-    struct pb_field other;
-
-    while (pb_next(&r, &other) && other.raw.ptr < f->raw.ptr) {
-        if (other.number == f->number) return true;
-    }
-    return false;
-}
-
 static void put_message(struct json *j, const ProtobufCMessageDescriptor *type, struct bytes bytes)
 {
     struct pb_reader r = pb_reader_make(bytes);
@@ -122,7 +110,7 @@ static void put_message(struct json *j, const ProtobufCMessageDescriptor *type, 
     json_object_begin(j);
     while (pb_next(&r, &f)) {
         const ProtobufCFieldDescriptor *d = protobuf_c_message_descriptor_get_field(type, f.number);
-        if (d == NULL || is_seen(bytes, &f)) continue;
+        if (d == NULL || pb_is_repeated(bytes, &f)) continue;
         put_key(j, d->name);
         if (d->label == PROTOBUF_C_LABEL_REPEATED)
             put_repeated(j, d, bytes);
