@@ -70,6 +70,16 @@ static bool parse(struct bytes text, const struct unit *units, size_t units_n, u
 
 bool count_parse(struct bytes text, uint64_t *out) { return parse(text, &sizes[1], 1, out); }
 
+bool decimal_parse(struct bytes text, uint64_t max, uint64_t *out)
+{
+    uint64_t value;
+
+    if (!count_parse(text, &value) || value > max) return false;
+    if (memchr(text.ptr, '_', text.len) != NULL) return false; /* that is for people */
+    *out = value;
+    return true;
+}
+
 bool size_parse(struct bytes text, uint64_t *out)
 {
     return parse(text, sizes, sizeof sizes / sizeof sizes[0], out);

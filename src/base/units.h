@@ -16,6 +16,8 @@
 /* Digits, nothing else; single '_' between them are skipped. False, and *out untouched, also when
  * it is too large. The same for all that are parsed here. */
 bool count_parse(struct bytes text, uint64_t *out);
+/* For protocols: digits, nothing else, and a value of at most max. */
+bool decimal_parse(struct bytes text, uint64_t max, uint64_t *out);
 /* In bytes; the unit may be left out. */
 bool size_parse(struct bytes text, uint64_t *out);
 /* The unit must be there: nobody can guess the unit of 10. Never negative. */

@@ -221,16 +221,11 @@ static void raise_event(struct ask *ask)
 /* "3", or "-" for the turn. */
 static bool task_id_read(struct bytes text, int32_t *out)
 {
-    int64_t value = 0;
+    uint64_t value;
 
     *out = -1;
     if (bytes_equal(text, BYTES_LITERAL("-"))) return true;
-    if (text.len == 0 || text.len > 10) return false;
-    for (size_t n = 0; n < text.len; n++) {
-        if (text.ptr[n] < '0' || text.ptr[n] > '9') return false;
-        value = value * 10 + (text.ptr[n] - '0');
-    }
-    if (value > INT32_MAX) return false;
+    if (!decimal_parse(text, INT32_MAX, &value)) return false;
     *out = (int32_t)value;
     return true;
 }

@@ -29,15 +29,7 @@ bool ask_read_bool(struct ask *ask, const char *name, bool *out)
 
 static bool number_read(struct bytes text, int64_t *out)
 {
-    int64_t value = 0;
-
-    if (text.len == 0 || text.len > 18) return false;
-    for (size_t n = 0; n < text.len; n++) {
-        if (text.ptr[n] < '0' || text.ptr[n] > '9') return false;
-        value = value * 10 + (text.ptr[n] - '0');
-    }
-    *out = value;
-    return true;
+    return decimal_parse(text, INT64_MAX, (uint64_t *)out);
 }
 
 bool ask_read_number(struct ask *ask, const char *name, int64_t min, int64_t max, int64_t *out)

@@ -409,7 +409,6 @@ static void append(struct ask *ask)
 static bool read_from(struct ask *ask, struct stream_request *request)
 {
     struct maybe from = ask_parameter(ask, "from");
-    int64_t offset = 0;
 
     request->read.from_kind = STREAM_FROM_FIRST;
     if (!from.has || bytes_equal(from.value, BYTES_LITERAL("first"))) return true;
@@ -420,14 +419,9 @@ static bool read_from(struct ask *ask, struct stream_request *request)
         return true;
     }
     request->read.from_kind = STREAM_FROM_OFFSET;
-    bool is_number = from.value.len > 0 && from.value.len <= 18;
-    for (size_t i = 0; is_number && i < from.value.len; i++) {
-        is_number = from.value.ptr[i] >= '0' && from.value.ptr[i] <= '9';
-        offset = offset * 10 + (from.value.ptr[i] - '0');
-    }
-    request->read.offset = (uint64_t)offset;
-    if (!is_number) ask_bad_parameter(ask, "from", "must be first, next, an offset or a time");
-    return is_number;
+    if (decimal_parse(from.value, INT64_MAX, &request->read.offset)) return true;
+    ask_bad_parameter(ask, "from", "must be first, next, an offset or a time");
+    return false;
 }
 
 static void read_partition(struct ask *ask)

@@ -120,6 +120,26 @@ TEST(counts_too_large_are_refused)
     EXPECT_EQ(UINT64_MAX, value);
 }
 
+/* What a protocol sends is digits only, and never more than there is room for. */
+TEST(a_decimal_is_digits_up_to_its_limit)
+{
+    static const char *const bad[] = {"",    "-1",  "+1",  " 1",    "1 ",
+                                      "1_0", "0x1", "1.0", "65536", "a"};
+    uint64_t value = 7;
+
+    for (size_t n = 0; n < sizeof bad / sizeof bad[0]; n++) {
+        test_note("%s", bad[n]);
+        EXPECT(!decimal_parse(bytes_of_text(bad[n]), 65535, &value));
+    }
+    EXPECT(!decimal_parse(BYTES_NONE, 1, &value));
+    EXPECT(!decimal_parse(BYTES_LITERAL("18446744073709551616"), UINT64_MAX, &value));
+    EXPECT_EQ(7, value);
+    EXPECT(decimal_parse(BYTES_LITERAL("65535"), 65535, &value));
+    EXPECT_EQ(65535, value);
+    EXPECT(decimal_parse(BYTES_LITERAL("18446744073709551615"), UINT64_MAX, &value));
+    EXPECT_EQ(UINT64_MAX, value);
+}
+
 /* Settings are shown as they could have been written. */
 TEST(what_is_formatted_reads_back)
 {
