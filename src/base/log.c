@@ -9,12 +9,12 @@
 #include "base/assert.h"
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "base/moment.h"
 
 #include <errno.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <time.h>
 #include <unistd.h>
 
 #define MESSAGE_SIZE 2001
@@ -56,21 +56,6 @@ static void add(struct line *line, const char *text, size_t len)
 }
 
 static void add_text(struct line *line, const char *text) { add(line, text, strlen(text)); }
-
-/* RFC 3339, UTC, to the millisecond. */
-static void add_time(struct line *line, int64_t wall_ns)
-{
-    time_t seconds = (time_t)(wall_ns / NS_PER_S);
-    struct tm t;
-    char text[64];
-
-    if (gmtime_r(&seconds, &t) == NULL) return;
-    int len = snprintf(text, sizeof text, "%04d-%02d-%02dT%02d:%02d:%02d.%03dZ", t.tm_year + 1900,
-                       t.tm_mon + 1, t.tm_mday, t.tm_hour, t.tm_min, t.tm_sec,
-                       (int)(wall_ns % NS_PER_S / NS_PER_MS));
-    assert(len > 0);
-    add(line, text, (size_t)len);
-}
 
 static void add_control(struct line *line, unsigned code)
 {
@@ -130,10 +115,11 @@ static bool is_json_wanted(void)
 static void line_make(struct line *line, enum log_level level, struct bytes message)
 {
     bool is_json = is_json_wanted();
+    char time[MOMENT_SIZE];
 
     line->len = 0;
     if (is_json) add_text(line, "{\"time\":\"");
-    add_time(line, clock_wall_ns());
+    add(line, time, moment_format(moment_of_ns(clock_wall_ns()), 3, time));
     add_text(line, is_json ? "\",\"level\":\"" : " ");
     add_text(line, level_name(level));
     add_text(line, is_json ? "\",\"message\":\"" : " ");

@@ -104,7 +104,7 @@ int cli_problem(struct cli *cli, const struct ask *ask)
                          cli->server, ask->status, ask->method == NULL ? "GET" : ask->method,
                          ask->path);
     }
-    if (cli->format == FORMAT_JSON || cli->format == FORMAT_JSONL) {
+    if (cli_is_json(cli)) {
         (void)fflush(stdout);
         (void)fprintf(stderr, "%.*s\n", (int)ask->value.raw.len, (const char *)ask->value.raw.ptr);
         return exit_code;

@@ -11,6 +11,7 @@
 #include "cli/form.h"
 #include "cli/filters.h"
 #include "cli/instance.h"
+#include "cli/pages.h"
 #include "cli/progress.h"
 #include "cli/verbs.h"
 
@@ -98,9 +99,7 @@ static int purge_all(struct cli *cli, const struct filters *filters, bool is_rec
                             NULL);
     }
     progress_end(&progress);
-    (void)printf(cli->format == FORMAT_JSON || cli->format == FORMAT_JSONL ? "{\"purged\":%llu}\n"
-                                                                           : "%llu\n",
-                 (unsigned long long)purged);
+    (void)printf(cli_is_json(cli) ? "{\"purged\":%llu}\n" : "%llu\n", (unsigned long long)purged);
     return code;
 }
 
@@ -117,7 +116,7 @@ static int purge_by_filter(struct cli *cli, struct filters *filters, bool is_rec
     if (code != EXIT_CODE_OK) return code;
     if (is_preview) {
         print_preview(cli, &preview, "purge");
-        if (cli->format == FORMAT_JSON || cli->format == FORMAT_JSONL)
+        if (cli_is_json(cli))
             print_json(cli, answer);
         else
             (void)printf("%llu\n", (unsigned long long)preview.n);
@@ -141,8 +140,7 @@ static int purge_ids(struct cli *cli, bool is_recursive, bool is_forced)
         struct ask ask = {.method = "DELETE", .path = cli_path(cli, "/v1/instances/%s", id)};
         ask.path = url_parameter(&cli->arena, ask.path, "recurse", is_recursive ? "true" : NULL);
         ask.path = url_parameter(&cli->arena, ask.path, "force", is_forced ? "true" : NULL);
-        int code = cli_ask(cli, &ask);
-        if (code == EXIT_CODE_OK) print_done(cli, "purged", id, ask.value);
+        int code = ask_done(cli, &ask, "purged", id);
         if (first == EXIT_CODE_OK) first = code;
     }
     return first;
@@ -198,24 +196,16 @@ struct many {
 static int collect(struct many *many, const char *path)
 {
     struct cli *cli = many->cli;
-    const char *cursor = "";
 
     path = url_parameter(&cli->arena, path, "payloads", "false");
-    path = url_parameter(&cli->arena, path, "limit", "1000");
-    do {
-        struct ask ask = {.path = url_parameter(&cli->arena, path, "cursor", cursor)};
-        int code = cli_ask(cli, &ask);
-        if (code != EXIT_CODE_OK) return code;
-        struct value_cursor items = value_begin(value_member(ask.value, "items"));
-        while (value_next(&items, NULL)) {
-            const char *id = member_text(&cli->arena, items.value, "id");
-            buffer_append(&many->ids, id, strlen(id) + 1);
-            many->n++;
-        }
-        cursor = member_text(&cli->arena, ask.value, "next");
-    } while (cursor[0] != '\0' && !many->ids.failed);
+    struct pages pages = pages_begin(cli, url_parameter(&cli->arena, path, "limit", "1000"));
+    while (!many->ids.failed && pages_next(&pages)) {
+        const char *id = member_text(&cli->arena, pages.item, "id");
+        buffer_append(&many->ids, id, strlen(id) + 1);
+        many->n++;
+    }
     return many->ids.failed ? cli_fail(cli, EXIT_CODE_FAILED, "no-memory", "out of memory", NULL)
-                            : EXIT_CODE_OK;
+                            : pages.code;
 }
 
 static int change_one(struct many *many, const char *id)
@@ -261,7 +251,7 @@ static void print_many(struct many *many)
 {
     struct cli *cli = many->cli;
 
-    if (cli->format == FORMAT_JSON || cli->format == FORMAT_JSONL)
+    if (cli_is_json(cli))
         (void)printf("{\"matches\":%llu,\"done\":%llu,\"refused\":%llu}\n",
                      (unsigned long long)many->n, (unsigned long long)many->done_n,
                      (unsigned long long)many->refused_n);

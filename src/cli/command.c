@@ -6,8 +6,8 @@
 #include "cli/command.h"
 
 #include "base/nearest.h"
+#include "base/units.h"
 #include "cli/help.h"
-#include "cli/moment.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -80,6 +80,18 @@ static bool number_set(const struct command *command, const struct option_spec *
     return false;
 }
 
+/* Longer ones are mistaken, and would not fit a time in nanoseconds. */
+#define DURATION_MAX_MS (36525 * MS_PER_DAY)
+
+static bool duration_set(const struct option_spec *spec, const char *value)
+{
+    int64_t ms = 0;
+
+    if (!duration_parse(bytes_of_text(value), &ms) || ms > DURATION_MAX_MS) return false;
+    *spec->duration_ms = ms;
+    return true;
+}
+
 static bool option_set(const struct command *command, const struct option_spec *spec,
                        const char *value)
 {
@@ -100,7 +112,7 @@ static bool option_set(const struct command *command, const struct option_spec *
         return false;
     }
     if (spec->duration_ms != NULL) {
-        return duration_parse(value, spec->duration_ms) ||
+        return duration_set(spec, value) ||
                refuse(command, spec, value, "give a duration such as 250ms, 10s, 5m, 2h or 7d");
     }
     if (spec->list != NULL) {

@@ -51,6 +51,21 @@ struct option_spec {
     const char *among; /* "json|csv": the values there are, for checks and completion */
 };
 
+/* Rows of the usual kinds. takes: what stands for the value; otherwise: the default, as a text. */
+#define OPTION_FLAG(option, words, to)                                                             \
+    {                                                                                              \
+        .name = (option), .help = (words), .flag = (to)                                            \
+    }
+#define OPTION_TEXT(option, takes, words, otherwise, to)                                           \
+    {                                                                                              \
+        .name = (option), .value = (takes), .help = (words), .text = (otherwise), .string = (to)   \
+    }
+#define OPTION_NUMBER(option, takes, words, otherwise, to, low, high)                              \
+    {                                                                                              \
+        .name = (option), .value = (takes), .help = (words), .text = (otherwise), .number = (to),  \
+        .least = (low), .most = (high)                                                             \
+    }
+
 /* Where a command stands in the help. */
 enum command_group {
     GROUP_RUN,

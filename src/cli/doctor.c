@@ -7,7 +7,7 @@
 #include "base/histogram.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "cli/moment.h"
+#include "base/units.h"
 #include "cli/print.h"
 #include "cli/verbs.h"
 #include "wire/json.h"
@@ -107,7 +107,7 @@ static void check_clock(struct doctor *d)
 static void check_space(struct doctor *d, const char *path)
 {
     struct statvfs fs;
-    char text[MOMENT_SIZE];
+    char text[UNITS_SIZE];
 
     if (statvfs(path, &fs) != 0) {
         tell(d, BAD, "disk space", "name the data directory: --data", "%s: no such directory",
@@ -115,7 +115,7 @@ static void check_space(struct doctor *d, const char *path)
         return;
     }
     uint64_t left = (uint64_t)fs.f_bavail * fs.f_frsize;
-    size_format(left, text);
+    size_describe(left, text);
     tell(d,
          left < GIB / 4   ? BAD
          : left < 2 * GIB ? WARN
@@ -245,11 +245,7 @@ int verb_doctor(const struct command *command, int argc, char **argv)
 {
     const char *data = ".";
     const struct option_spec specs[] = {
-        {.name = "data",
-         .value = "DIR",
-         .help = "the data directory, or where it will be",
-         .text = ".",
-         .string = &data},
+        OPTION_TEXT("data", "DIR", "the data directory, or where it will be", ".", &data),
     };
     struct cli cli;
     struct doctor d = {.cli = &cli};

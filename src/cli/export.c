@@ -8,6 +8,7 @@
  * states have short names; in a saved history all is as the protocol has it, payloads as texts.
  */
 #include "base/mem.h"
+#include "cli/pages.h"
 #include "cli/print.h"
 #include "cli/verbs.h"
 #include "wire/json.h"
@@ -108,24 +109,16 @@ static int export_events(struct cli *cli, const char *id, FILE *file, uint64_t *
 {
     const char *path =
         url_parameter(&cli->arena, cli_instance_path(cli, id, "history"), "limit", "1000");
-    const char *cursor = "";
+    struct pages pages = pages_begin(cli, path);
 
-    do {
-        struct ask ask = {.path = url_parameter(&cli->arena, path, "cursor", cursor)};
-        int code = cli_ask(cli, &ask);
-        if (code != EXIT_CODE_OK) return code;
-        struct value_cursor items = value_begin(value_member(ask.value, "items"));
-        while (value_next(&items, NULL)) {
-            struct buffer line;
-            buffer_init(&line, mem_process());
-            write_event(cli, &line, items.value);
-            (void)fwrite(line.ptr, 1, line.len, file);
-            buffer_release(&line);
-            ++*events_n;
-        }
-        cursor = member_text(&cli->arena, ask.value, "next");
-    } while (cursor[0] != '\0');
-    return EXIT_CODE_OK;
+    for (; pages_next(&pages); ++*events_n) {
+        struct buffer line;
+        buffer_init(&line, mem_process());
+        write_event(cli, &line, pages.item);
+        (void)fwrite(line.ptr, 1, line.len, file);
+        buffer_release(&line);
+    }
+    return pages.code;
 }
 
 int verb_export(const struct command *command, int argc, char **argv)

@@ -4,7 +4,8 @@
  */
 #include "cli/filters.h"
 
-#include "cli/moment.h"
+#include "base/moment.h"
+#include "cli/when.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -40,15 +41,14 @@ static bool resolve(struct cli *cli, const char *option, const char **text, int 
     char full[MOMENT_SIZE];
 
     if (*text == NULL) return true;
-    if (!moment_parse(*text, cli->now_ns, false, &time_ns)) {
+    if (!when_parse(*text, cli->now_ns, false, &time_ns)) {
         *exit_code =
             cli_failf(cli, EXIT_CODE_USAGE, "bad-time",
                       "--%s %s: give a time such as 2026-11-15T12:00:00Z, 2026-11-15 or 2h (ago)",
                       option, *text);
         return false;
     }
-    moment_format(time_ns, full);
-    *text = arena_text(&cli->arena, bytes_of_text(full));
+    *text = arena_text(&cli->arena, bytes_make(full, time_format(time_ns, full)));
     return *text != NULL;
 }
 

@@ -11,7 +11,7 @@ int verb_import(const struct command *command, int argc, char **argv)
 {
     const char *id = NULL;
     const struct option_spec specs[] = {
-        {.name = "id", .value = "ID", .help = "another id than it had", .string = &id},
+        OPTION_TEXT("id", "ID", "another id than it had", NULL, &id),
     };
     struct cli cli;
     int code;
@@ -23,7 +23,7 @@ int verb_import(const struct command *command, int argc, char **argv)
     if (id != NULL) ask.path = url_parameter(&cli.arena, ask.path, "id", id);
     code = cli_ask(&cli, &ask);
     if (code == EXIT_CODE_OK) {
-        if (cli.format == FORMAT_JSON || cli.format == FORMAT_JSONL)
+        if (cli_is_json(&cli))
             print_json(&cli, ask.value);
         else
             (void)puts(member_text(&cli.arena, ask.value, "id"));

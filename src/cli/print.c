@@ -5,7 +5,9 @@
 #include "cli/print.h"
 
 #include "base/mem.h"
-#include "cli/moment.h"
+#include "base/moment.h"
+#include "base/units.h"
+#include "cli/when.h"
 #include "wire/json.h"
 
 #include <stdio.h>
@@ -42,13 +44,13 @@ enum color status_color(const char *status)
 const char *cell_time(struct cli *cli, struct value v)
 {
     int64_t time_ns = 0;
-    char text[MOMENT_SIZE];
+    char text[MOMENT_SIZE + WHEN_SIZE];
 
     if (!value_time(&cli->arena, v, &time_ns)) return value_text(&cli->arena, v);
     if (cli->is_absolute)
-        moment_format(time_ns, text);
+        (void)time_format(time_ns, text);
     else
-        moment_format_relative(time_ns, cli->now_ns, text);
+        when_format(time_ns, cli->now_ns, text);
     const char *kept = arena_text(&cli->arena, bytes_of_text(text));
     return kept == NULL ? "" : kept;
 }
@@ -73,7 +75,7 @@ static const char *cell_text(struct cli *cli, const struct column *column, struc
 {
     struct value v = value_member(item, column->field);
     int64_t number = 0;
-    char text[MOMENT_SIZE];
+    char text[UNITS_SIZE];
     const char *kept = NULL;
 
     switch (column->kind) {
@@ -81,7 +83,7 @@ static const char *cell_text(struct cli *cli, const struct column *column, struc
     case COLUMN_LIST: return list_text(cli, v);
     case COLUMN_SIZE:
         if (!value_int64(v, &number) || number < 0) return "";
-        size_format((uint64_t)number, text);
+        size_describe((uint64_t)number, text);
         kept = arena_text(&cli->arena, bytes_of_text(text));
         return kept == NULL ? "" : kept;
     case COLUMN_JSON:
@@ -241,15 +243,15 @@ static int list_pages(struct cli *cli, struct printer *p, const char *path, uint
 }
 
 int print_list(struct cli *cli, const char *path, const struct column *columns, size_t columns_n,
-               uint64_t limit, const char *nothing)
+               struct paging paging, const char *nothing)
 {
     struct printer p;
 
     printer_begin(&p, cli, columns, columns_n);
-    int exit_code = list_pages(cli, &p, path, limit);
+    int exit_code = list_pages(cli, &p, path, paging.is_all ? 0 : paging.limit);
     printer_end(&p);
-    bool is_table = cli->format == FORMAT_TABLE || cli->format == FORMAT_WIDE;
-    if (exit_code == EXIT_CODE_OK && p.items_n == 0 && is_table) cli_say(cli, "%s\n", nothing);
+    if (exit_code == EXIT_CODE_OK && p.items_n == 0 && cli_is_table(cli))
+        cli_say(cli, "%s\n", nothing);
     return exit_code;
 }
 
@@ -262,8 +264,20 @@ void print_items(struct cli *cli, struct value answer, const struct column *colu
     printer_begin(&p, cli, columns, columns_n);
     while (value_next(&items, NULL)) printer_item(&p, items.value);
     printer_end(&p);
-    bool is_table = cli->format == FORMAT_TABLE || cli->format == FORMAT_WIDE;
-    if (p.items_n == 0 && is_table) cli_say(cli, "%s\n", nothing);
+    if (p.items_n == 0 && cli_is_table(cli)) cli_say(cli, "%s\n", nothing);
+}
+
+int list_run(const struct command *command, int argc, char **argv, const char *path,
+             const struct column *columns, size_t columns_n, const char *nothing)
+{
+    struct cli cli;
+    int code;
+
+    if (!cli_open(&cli, command, NULL, 0, argc, argv, &code)) return code;
+    struct ask ask = {.path = path};
+    code = cli_ask(&cli, &ask);
+    if (code == EXIT_CODE_OK) print_items(&cli, ask.value, columns, columns_n, nothing);
+    return cli_close(&cli, code);
 }
 
 /* ---- one value ---- */
@@ -348,7 +362,7 @@ void print_object(struct cli *cli, const struct column *columns, size_t columns_
     struct printer p;
     unsigned width = 0;
 
-    if (cli->format == FORMAT_JSON || cli->format == FORMAT_JSONL) {
+    if (cli_is_json(cli)) {
         print_json(cli, object);
         return;
     }
@@ -373,7 +387,7 @@ void print_done(struct cli *cli, const char *done, const char *id, struct value 
 {
     if (cli->format == FORMAT_NAME) {
         (void)puts(id);
-    } else if (cli->format == FORMAT_JSON || cli->format == FORMAT_JSONL) {
+    } else if (cli_is_json(cli)) {
         struct buffer text;
         struct json j;
         buffer_init(&text, mem_process());
@@ -390,4 +404,12 @@ void print_done(struct cli *cli, const char *done, const char *id, struct value 
     } else {
         cli_say(cli, "%s %s\n", done, id);
     }
+}
+
+int ask_done(struct cli *cli, struct ask *ask, const char *done, const char *id)
+{
+    int code = cli_ask(cli, ask);
+
+    if (code == EXIT_CODE_OK) print_done(cli, done, id, ask->value);
+    return code;
 }

@@ -25,11 +25,8 @@
 static size_t common_specs(struct cli *cli, struct option_spec *out)
 {
     const struct option_spec specs[COMMON_N] = {
-        {.name = "server",
-         .value = "URL",
-         .help = "the server to ask; see norn help server",
-         .string = &cli->server},
-        {.name = "hub", .value = "NAME", .help = "the hub of the instances", .string = &cli->hub},
+        OPTION_TEXT("server", "URL", "the server to ask; see norn help server", NULL, &cli->server),
+        OPTION_TEXT("hub", "NAME", "the hub of the instances", NULL, &cli->hub),
         {.name = "output",
          .letter = 'o',
          .value = "FORMAT",
@@ -43,9 +40,7 @@ static size_t common_specs(struct cli *cli, struct option_spec *out)
          .text = "auto",
          .among = "auto|always|never",
          .string = &cli->color},
-        {.name = "absolute",
-         .help = "times in UTC instead of \"3m ago\"",
-         .flag = &cli->is_absolute},
+        OPTION_FLAG("absolute", "times in UTC instead of \"3m ago\"", &cli->is_absolute),
         {.name = "timeout",
          .value = "DURATION",
          .help = "give up after this",
@@ -211,7 +206,7 @@ int cli_fail(const struct cli *cli, int exit_code, const char *code, const char 
              const char *hint)
 {
     (void)fflush(stdout); /* what was printed before stands before it */
-    if (cli->format == FORMAT_JSON || cli->format == FORMAT_JSONL) {
+    if (cli_is_json(cli)) {
         print_problem_json(code, detail, hint);
         return exit_code;
     }

@@ -50,6 +50,18 @@ struct cli {
     bool is_quiet; /* no messages beside the data */
 };
 
+/* For programs, as JSON. */
+static inline bool cli_is_json(const struct cli *cli)
+{
+    return cli->format == FORMAT_JSON || cli->format == FORMAT_JSONL;
+}
+
+/* For people. */
+static inline bool cli_is_table(const struct cli *cli)
+{
+    return cli->format == FORMAT_TABLE || cli->format == FORMAT_WIDE;
+}
+
 /* Reads the words (command_read) and finds the server. False after a message or the help. */
 bool cli_open(struct cli *cli, const struct command *command, const struct option_spec *specs,
               size_t specs_n, int argc, char **argv, int *exit_code);

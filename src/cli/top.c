@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "cli/moment.h"
+#include "base/units.h"
 #include "cli/print.h"
 #include "cli/verbs.h"
 
@@ -87,14 +87,14 @@ static bool rate_of(const struct sample *before, const struct sample *now, const
 static void figure_row(struct table *table, const struct sample *before, const struct sample *now,
                        const struct figure *figure)
 {
-    char text[MOMENT_SIZE];
+    char text[UNITS_SIZE];
     double rate = 0;
     size_t len = strlen(figure->name);
     bool is_size = len > 5 && strcmp(figure->name + len - 5, "Bytes") == 0 && figure->value >= 0;
 
     table_cell_add(table, figure->name, COLOR_NONE);
     if (is_size)
-        size_format((uint64_t)figure->value, text);
+        size_describe((uint64_t)figure->value, text);
     else
         (void)snprintf(text, sizeof text, "%lld", (long long)figure->value);
     table_cell_add(table, text, COLOR_NONE);
@@ -176,7 +176,7 @@ int verb_top(const struct command *command, int argc, char **argv)
         if (cli_time_left_ms(&cli, 1) == 0) break;
         struct arena kept = cli_arena_swap(&cli);
         code = sample_take(&cli, &samples[1]);
-        if (code == EXIT_CODE_OK && (cli.format == FORMAT_JSON || cli.format == FORMAT_JSONL))
+        if (code == EXIT_CODE_OK && cli_is_json(&cli))
             print_json_sample(&samples[0], &samples[1]);
         else if (code == EXIT_CODE_OK)
             drawn_n = print_table(&cli, &samples[0], &samples[1], is_live, is_live ? drawn_n : 0);

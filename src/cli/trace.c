@@ -14,9 +14,11 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "cli/instance.h"
-#include "cli/moment.h"
+#include "cli/pages.h"
 #include "cli/verbs.h"
+#include "cli/when.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -128,20 +130,12 @@ static int steps_read(struct trace *trace, const char *id, struct step **steps)
     struct step **last = steps;
     const char *path =
         url_parameter(&cli->arena, cli_instance_path(cli, id, "history"), "limit", "1000");
-    const char *cursor = "";
-    size_t n = 0;
+    struct pages pages = pages_begin(cli, path);
 
     *steps = NULL;
-    do {
-        struct ask ask = {.path = url_parameter(&cli->arena, path, "cursor", cursor)};
-        int code = cli_ask(cli, &ask);
-        if (code != EXIT_CODE_OK) return code;
-        struct value_cursor items = value_begin(value_member(ask.value, "items"));
-        for (; n < STEPS_MAX && value_next(&items, NULL); n++)
-            take_event(trace, steps, &last, items.value);
-        cursor = member_text(&cli->arena, ask.value, "next");
-    } while (cursor[0] != '\0' && n < STEPS_MAX);
-    return EXIT_CODE_OK;
+    for (size_t n = 0; n < STEPS_MAX && pages_next(&pages); n++)
+        take_event(trace, steps, &last, pages.item);
+    return pages.code;
 }
 
 /* ---- lines ---- */
@@ -161,12 +155,13 @@ static void put_colored(struct trace *trace, const char *text, enum color color)
 static void put_state(struct trace *trace, const char *status, int64_t begun_ns, int64_t ended_ns,
                       const char *error)
 {
-    char text[MOMENT_SIZE];
+    char text[UNITS_SIZE];
 
     buffer_append(&trace->out, "  ", 2);
     put_colored(trace, status, status_color(status));
     if (begun_ns > 0) {
-        duration_format((ended_ns > 0 ? ended_ns : clock_wall_ns()) - begun_ns, text);
+        int64_t taken_ns = (ended_ns > 0 ? ended_ns : clock_wall_ns()) - begun_ns;
+        duration_describe(taken_ns / NS_PER_MS, text);
         buffer_append(&trace->out, "  ", 2);
         put_colored(trace, text, COLOR_GRAY);
     }
@@ -179,14 +174,14 @@ static void put_state(struct trace *trace, const char *status, int64_t begun_ns,
 
 static void put_timer(struct trace *trace, const struct step *step)
 {
-    char text[MOMENT_SIZE];
+    char text[WHEN_SIZE];
 
     if (step->ended_ns > 0 || step->fires_ns == 0) {
         put_colored(trace, "timer", COLOR_NONE);
         put_state(trace, step->status, step->begun_ns, step->ended_ns, "");
         return;
     }
-    moment_format_relative(step->fires_ns, clock_wall_ns(), text);
+    when_format(step->fires_ns, clock_wall_ns(), text);
     buffer_format(&trace->out, "timer  fires %s\n", text);
 }
 
@@ -349,13 +344,8 @@ int verb_trace(const struct command *command, int argc, char **argv)
     uint64_t depth = DEPTH_MAX;
     const struct option_spec specs[] = {
         {.name = "follow", .letter = 'f', .help = "until it has ended", .flag = &is_following},
-        {.name = "once", .help = "as it is now, also on a terminal", .flag = &is_once},
-        {.name = "depth",
-         .value = "N",
-         .help = "levels of children",
-         .text = "12",
-         .number = &depth,
-         .most = DEPTH_MAX},
+        OPTION_FLAG("once", "as it is now, also on a terminal", &is_once),
+        OPTION_NUMBER("depth", "N", "levels of children", "12", &depth, 0, DEPTH_MAX),
     };
     struct cli cli;
     int code;

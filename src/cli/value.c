@@ -5,7 +5,7 @@
 #include "cli/value.h"
 
 #include "base/mem.h"
-#include "cli/moment.h"
+#include "base/moment.h"
 
 /* The value that comes next; moves over it. */
 static struct value take(struct json_reader *r)
@@ -135,5 +135,5 @@ bool member_is_true(struct value object, const char *path)
 
 bool value_time(struct arena *arena, struct value v, int64_t *out_ns)
 {
-    return v.type == JSON_STRING && moment_parse(value_text(arena, v), 0, false, out_ns);
+    return v.type == JSON_STRING && time_parse(bytes_of_text(value_text(arena, v)), out_ns);
 }

@@ -19,8 +19,7 @@ int verb_raise(const struct command *command, int argc, char **argv)
     const char *id = cli.words.items[0];
     if (cli_payload(&cli, cli_word(&cli, 2), &ask.body, &code)) {
         ask.path = cli_path(&cli, "/v1/instances/%s/events/%s", id, cli.words.items[1]);
-        code = cli_ask(&cli, &ask);
-        if (code == EXIT_CODE_OK) print_done(&cli, "raised for", id, ask.value);
+        code = ask_done(&cli, &ask, "raised for", id);
     }
     return cli_close(&cli, code);
 }
@@ -34,8 +33,7 @@ static int for_each_id(struct cli *cli, const char *verb, const char *done, stru
     for (size_t n = 0; n < cli->words.n; n++) {
         const char *id = cli->words.items[n];
         struct ask ask = {.method = "POST", .path = cli_instance_path(cli, id, verb), .body = body};
-        int code = cli_ask(cli, &ask);
-        if (code == EXIT_CODE_OK) print_done(cli, done, id, ask.value);
+        int code = ask_done(cli, &ask, done, id);
         if (first == EXIT_CODE_OK) first = code;
     }
     return first;
@@ -46,7 +44,7 @@ static int reason_run(const struct command *command, int argc, char **argv, cons
 {
     const char *reason = NULL;
     const struct option_spec specs[] = {
-        {.name = "reason", .value = "TEXT", .help = "kept in the history", .string = &reason},
+        OPTION_TEXT("reason", "TEXT", "kept in the history", NULL, &reason),
     };
     struct cli cli;
     struct form body;
@@ -79,11 +77,8 @@ int verb_terminate(const struct command *command, int argc, char **argv)
     const char *reason = NULL;
     bool is_recursive = false;
     const struct option_spec specs[] = {
-        {.name = "reason",
-         .value = "TEXT",
-         .help = "becomes its output; JSON stays JSON",
-         .string = &reason},
-        {.name = "recurse", .help = "its children too", .flag = &is_recursive},
+        OPTION_TEXT("reason", "TEXT", "becomes its output; JSON stays JSON", NULL, &reason),
+        OPTION_FLAG("recurse", "its children too", &is_recursive),
     };
     struct cli cli;
     struct form body;
@@ -105,9 +100,7 @@ int verb_restart(const struct command *command, int argc, char **argv)
 {
     bool has_new_id = false;
     const struct option_spec specs[] = {
-        {.name = "new-id",
-         .help = "beside the old one, with an id of its own",
-         .flag = &has_new_id},
+        OPTION_FLAG("new-id", "beside the old one, with an id of its own", &has_new_id),
     };
     struct cli cli;
     struct form body;
@@ -121,7 +114,7 @@ int verb_restart(const struct command *command, int argc, char **argv)
     code = cli_ask(&cli, &ask);
     if (code == EXIT_CODE_OK) {
         const char *id = member_text(&cli.arena, ask.value, "id");
-        if (cli.format == FORMAT_JSON || cli.format == FORMAT_JSONL)
+        if (cli_is_json(&cli))
             print_json(&cli, ask.value);
         else
             (void)puts(id[0] == '\0' ? cli.words.items[0] : id);
@@ -139,7 +132,6 @@ int verb_resubmit(const struct command *command, int argc, char **argv)
     const char *task = cli_word(&cli, 1);
     struct ask ask = {.method = "POST"};
     ask.path = cli_path(&cli, "/v1/instances/%s/tasks/%s/resubmit", id, task == NULL ? "-" : task);
-    code = cli_ask(&cli, &ask);
-    if (code == EXIT_CODE_OK) print_done(&cli, "resubmitted", id, ask.value);
+    code = ask_done(&cli, &ask, "resubmitted", id);
     return cli_close(&cli, code);
 }

@@ -3,9 +3,10 @@
  * norn history, norn events: what has happened, and what happens.
  */
 #include "base/mem.h"
+#include "base/moment.h"
 #include "base/text.h"
 #include "cli/instance.h"
-#include "cli/moment.h"
+#include "cli/pages.h"
 #include "cli/sse.h"
 #include "cli/verbs.h"
 
@@ -79,7 +80,7 @@ static void event_line(struct cli *cli, struct value event)
     int64_t time_ns = 0;
 
     if (value_time(&cli->arena, value_member(event, "time"), &time_ns))
-        moment_format(time_ns, time);
+        (void)time_format(time_ns, time);
     buffer_init(&line, mem_process());
     buffer_format(&line, "%4s  %-30s  %-32s  ", strcmp(id, "-1") == 0 ? "" : id, time,
                   member_text(&cli->arena, event, "type"));
@@ -110,17 +111,11 @@ static int history_table(struct cli *cli, const char *path)
 {
     struct table table;
     struct buffer text;
-    const char *cursor = "";
+    struct pages pages = pages_begin(cli, path);
 
     event_table(cli, &table);
-    do {
-        struct ask ask = {.path = url_parameter(&cli->arena, path, "cursor", cursor)};
-        int code = cli_ask(cli, &ask);
-        if (code != EXIT_CODE_OK) return code;
-        struct value_cursor items = value_begin(value_member(ask.value, "items"));
-        while (value_next(&items, NULL)) event_row(cli, &table, items.value);
-        cursor = member_text(&cli->arena, ask.value, "next");
-    } while (cursor[0] != '\0');
+    while (pages_next(&pages)) event_row(cli, &table, pages.item);
+    if (pages.code != EXIT_CODE_OK) return pages.code;
     buffer_init(&text, mem_process());
     table_print(&table, &text);
     print_buffer(&text);
@@ -192,7 +187,7 @@ static void follow_history(struct cli *cli, const struct sse_event *event, bool 
     if (strcmp(event->event, "end") == 0) *is_end = true;
     if (strcmp(event->event, "history") != 0) return;
     struct value v = value_parse(event->data, NULL);
-    if (cli->format == FORMAT_TABLE || cli->format == FORMAT_WIDE) {
+    if (cli_is_table(cli)) {
         event_line(cli, v);
         return;
     }
@@ -217,11 +212,11 @@ int verb_history(const struct command *command, int argc, char **argv)
     const char *path = cli_path(&cli, "/v1/instances/%s/history", id);
     if (is_following)
         code = follow(&cli, cli_path(&cli, "/v1/instances/%s/events", id), follow_history);
-    else if (cli.format == FORMAT_TABLE || cli.format == FORMAT_WIDE)
+    else if (cli_is_table(&cli))
         code = history_table(&cli, path);
     else
         code = print_list(&cli, path, history_columns,
-                          sizeof history_columns / sizeof history_columns[0], 0, "");
+                          sizeof history_columns / sizeof history_columns[0], PAGING_ALL, "");
     return cli_close(&cli, code);
 }
 
@@ -236,7 +231,7 @@ static void follow_events(struct cli *cli, const struct sse_event *event, bool *
     int64_t time_ns = 0;
 
     (void)is_end;
-    if (cli->format == FORMAT_JSON || cli->format == FORMAT_JSONL) {
+    if (cli_is_json(cli)) {
         (void)printf("{\"event\":\"%s\",\"data\":%.*s}\n", event->event,
                      v.raw.len == 0 ? 4 : (int)v.raw.len,
                      v.raw.len == 0 ? "null" : (const char *)v.raw.ptr);
@@ -247,7 +242,8 @@ static void follow_events(struct cli *cli, const struct sse_event *event, bool *
         cli_say(cli, "some events were missed here\n");
         return;
     }
-    if (value_time(&cli->arena, value_member(v, "time"), &time_ns)) moment_format(time_ns, time);
+    if (value_time(&cli->arena, value_member(v, "time"), &time_ns))
+        (void)time_format(time_ns, time);
     buffer_init(&line, mem_process());
     buffer_format(&line, "%-30s  %s%-10s%s  ", time,
                   terminal_color(&cli->terminal, status_color(status)),
@@ -269,9 +265,9 @@ int verb_events(const struct command *command, int argc, char **argv)
     const char *id_prefix = NULL;
     const char *status = NULL;
     const struct option_spec specs[] = {
-        {.name = "name", .value = "NAME", .help = "of this orchestrator", .string = &name},
-        {.name = "id-prefix", .value = "TEXT", .help = "whose id begins so", .string = &id_prefix},
-        {.name = "status", .value = "STATUS", .help = "that become this", .string = &status},
+        OPTION_TEXT("name", "NAME", "of this orchestrator", NULL, &name),
+        OPTION_TEXT("id-prefix", "TEXT", "whose id begins so", NULL, &id_prefix),
+        OPTION_TEXT("status", "STATUS", "that become this", NULL, &status),
     };
     struct cli cli;
     int code;

@@ -11,34 +11,20 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LIST_N_DEFAULT 100
-
 int verb_list(const struct command *command, int argc, char **argv)
 {
     struct filters filters = {0};
-    struct option_spec specs[FILTERS_N + 2];
-    uint64_t limit = LIST_N_DEFAULT;
-    bool is_all = false;
+    struct paging paging = PAGING_DEFAULT;
+    struct option_spec specs[FILTERS_N + 2] = {[FILTERS_N] = PAGING_SPECS(paging)}; /* two */
     struct cli cli;
     int code;
 
     filters_specs(&filters, specs);
-    specs[FILTERS_N] = (struct option_spec){.name = "limit",
-                                            .letter = 'n',
-                                            .value = "N",
-                                            .help = "at most so many, newest first",
-                                            .text = "100",
-                                            .number = &limit,
-                                            .least = 1,
-                                            .most = 1000000000};
-    specs[FILTERS_N + 1] =
-        (struct option_spec){.name = "all", .help = "all there are", .flag = &is_all};
     if (!cli_open(&cli, command, specs, FILTERS_N + 2, argc, argv, &code)) return code;
     if (!filters_resolve(&cli, &filters, &code)) return cli_close(&cli, code);
     const char *path = filters_query(&cli, cli_path(&cli, "/v1/instances"), &filters);
     if (cli.format == FORMAT_NAME) path = url_parameter(&cli.arena, path, "payloads", "false");
-    code = print_list(&cli, path, instance_columns, instance_columns_n, is_all ? 0 : limit,
-                      "there are none");
+    code = print_list(&cli, path, instance_columns, instance_columns_n, paging, "there are none");
     return cli_close(&cli, code);
 }
 
@@ -55,7 +41,7 @@ int verb_count(const struct command *command, int argc, char **argv)
     struct ask ask = {.path = filters_query(&cli, cli_path(&cli, "/v1/instances:count"), &filters)};
     code = cli_ask(&cli, &ask);
     if (code != EXIT_CODE_OK) return cli_close(&cli, code);
-    if (cli.format == FORMAT_JSON || cli.format == FORMAT_JSONL) {
+    if (cli_is_json(&cli)) {
         print_json(&cli, ask.value);
     } else {
         (void)puts(member_text(&cli.arena, ask.value, "count"));
@@ -91,9 +77,7 @@ static const struct column show_columns[] = {
 
 static void print_failure(struct cli *cli, struct value failure)
 {
-    if (failure.type == JSON_NONE || cli->format == FORMAT_JSON || cli->format == FORMAT_JSONL ||
-        cli->format == FORMAT_CSV || cli->format == FORMAT_NAME)
-        return;
+    if (failure.type == JSON_NONE || !cli_is_table(cli)) return;
     struct buffer text;
     const char *stack = member_text(&cli->arena, failure, "stackTrace");
     buffer_init(&text, mem_process());
@@ -119,9 +103,7 @@ int verb_show(const struct command *command, int argc, char **argv)
 {
     bool is_brief = false;
     const struct option_spec specs[] = {
-        {.name = "no-payloads",
-         .help = "without input, output and custom status",
-         .flag = &is_brief},
+        OPTION_FLAG("no-payloads", "without input, output and custom status", &is_brief),
     };
     struct cli cli;
     int code;
@@ -257,7 +239,7 @@ int verb_why(const struct command *command, int argc, char **argv)
     struct ask ask = {.path = cli_path(&cli, "/v1/instances/%s/why", cli.words.items[0])};
     code = cli_ask(&cli, &ask);
     if (code == EXIT_CODE_OK) {
-        if (cli.format == FORMAT_TABLE || cli.format == FORMAT_WIDE)
+        if (cli_is_table(&cli))
             why_print(&cli, ask.value);
         else
             print_json(&cli, ask.value);

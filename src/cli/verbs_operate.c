@@ -18,15 +18,9 @@ int verb_alerts(const struct command *command, int argc, char **argv)
         {"TASK", "taskId", COLUMN_NUMBER, false}, {"NAME", "name", COLUMN_TEXT, false},
         {"SINCE", "since", COLUMN_TIME, false},   {"TEXT", "text", COLUMN_TEXT, false},
     };
-    struct cli cli;
-    int code;
 
-    if (!cli_open(&cli, command, NULL, 0, argc, argv, &code)) return code;
-    struct ask ask = {.path = "/v1/alerts"};
-    code = cli_ask(&cli, &ask);
-    if (code == EXIT_CODE_OK)
-        print_items(&cli, ask.value, columns, N(columns), "nothing waits for an operator");
-    return cli_close(&cli, code);
+    return list_run(command, argc, argv, "/v1/alerts", columns, N(columns),
+                    "nothing waits for an operator");
 }
 
 int verb_worker_list(const struct command *command, int argc, char **argv)
@@ -41,15 +35,9 @@ int verb_worker_list(const struct command *command, int argc, char **argv)
         {"SINCE", "since", COLUMN_TIME, false},
         {"TAKES", "names", COLUMN_LIST, false},
     };
-    struct cli cli;
-    int code;
 
-    if (!cli_open(&cli, command, NULL, 0, argc, argv, &code)) return code;
-    struct ask ask = {.path = "/v1/workers"};
-    code = cli_ask(&cli, &ask);
-    if (code == EXIT_CODE_OK)
-        print_items(&cli, ask.value, columns, N(columns), "no worker is connected");
-    return cli_close(&cli, code);
+    return list_run(command, argc, argv, "/v1/workers", columns, N(columns),
+                    "no worker is connected");
 }
 
 /* ---- entities ---- */
@@ -68,21 +56,12 @@ int verb_entity_list(const struct command *command, int argc, char **argv)
     const char *name = NULL;
     const char *from = NULL;
     const char *to = NULL;
-    uint64_t limit = 100;
-    bool is_all = false;
+    struct paging paging = PAGING_DEFAULT;
     const struct option_spec specs[] = {
-        {.name = "name", .value = "NAME", .help = "of this kind", .string = &name},
-        {.name = "from", .value = "TIME", .help = "changed since", .string = &from},
-        {.name = "to", .value = "TIME", .help = "changed before", .string = &to},
-        {.name = "limit",
-         .letter = 'n',
-         .value = "N",
-         .help = "at most",
-         .text = "100",
-         .number = &limit,
-         .least = 1,
-         .most = 1000000},
-        {.name = "all", .help = "all there are", .flag = &is_all},
+        OPTION_TEXT("name", "NAME", "of this kind", NULL, &name),
+        OPTION_TEXT("from", "TIME", "changed since", NULL, &from),
+        OPTION_TEXT("to", "TIME", "changed before", NULL, &to),
+        PAGING_SPECS(paging),
     };
     struct cli cli;
     int code;
@@ -92,8 +71,8 @@ int verb_entity_list(const struct command *command, int argc, char **argv)
     path = url_parameter(&cli.arena, path, "from", from);
     path = url_parameter(&cli.arena, path, "to", to);
     if (cli.format != FORMAT_NAME) path = url_parameter(&cli.arena, path, "payloads", "true");
-    code = print_list(&cli, path, entity_columns, N(entity_columns), is_all ? 0 : limit,
-                      "there are no entities");
+    code =
+        print_list(&cli, path, entity_columns, N(entity_columns), paging, "there are no entities");
     return cli_close(&cli, code);
 }
 
@@ -125,8 +104,7 @@ int verb_entity_signal(const struct command *command, int argc, char **argv)
     if (cli_payload(&cli, cli_word(&cli, 3), &ask.body, &code)) {
         ask.path = cli_path(&cli, "/v1/entities/%s/%s/%s", cli.words.items[0], cli.words.items[1],
                             cli.words.items[2]);
-        code = cli_ask(&cli, &ask);
-        if (code == EXIT_CODE_OK) print_done(&cli, "signalled", cli.words.items[1], ask.value);
+        code = ask_done(&cli, &ask, "signalled", cli.words.items[1]);
     }
     return cli_close(&cli, code);
 }
@@ -150,8 +128,7 @@ int verb_backup(const struct command *command, int argc, char **argv)
     struct ask ask = {.method = "POST", .path = "/v1/backup"};
     ask.body = form_end(&body, &cli, false);
     ask.timeout_ms = cli_time_left_ms(&cli, INT64_C(86400000)); /* as long as it takes */
-    code = cli_ask(&cli, &ask);
-    if (code == EXIT_CODE_OK) print_done(&cli, "backed up to", path, ask.value);
+    code = ask_done(&cli, &ask, "backed up to", path);
     return cli_close(&cli, code);
 }
 
@@ -161,7 +138,7 @@ int verb_version(const struct command *command, int argc, char **argv)
     int code;
 
     if (!cli_open(&cli, command, NULL, 0, argc, argv, &code)) return code;
-    if (cli.format == FORMAT_JSON || cli.format == FORMAT_JSONL)
+    if (cli_is_json(&cli))
         (void)puts("{\"name\":\"norn\",\"version\":\"" NORN_VERSION "\"}");
     else
         (void)puts("norn " NORN_VERSION);

@@ -29,22 +29,10 @@ int verb_queue_receive(const struct command *command, int argc, char **argv)
     const char *lock = NULL;
     const char *consumer = NULL;
     const struct option_spec specs[] = {
-        {.name = "max",
-         .value = "N",
-         .help = "at most",
-         .text = "1",
-         .number = &max,
-         .least = 1,
-         .most = 1000},
-        {.name = "wait",
-         .value = "DURATION",
-         .help = "for a message when there is none",
-         .string = &wait},
-        {.name = "lock",
-         .value = "DURATION",
-         .help = "nobody else gets it so long",
-         .string = &lock},
-        {.name = "consumer", .value = "NAME", .help = "who takes it", .string = &consumer},
+        OPTION_NUMBER("max", "N", "at most", "1", &max, 1, 1000),
+        OPTION_TEXT("wait", "DURATION", "for a message when there is none", NULL, &wait),
+        OPTION_TEXT("lock", "DURATION", "nobody else gets it so long", NULL, &lock),
+        OPTION_TEXT("consumer", "NAME", "who takes it", NULL, &consumer),
     };
     struct cli cli;
     struct form body;
@@ -69,10 +57,9 @@ static int settle(const struct command *command, int argc, char **argv, const ch
 {
     const char *value = NULL;
     const struct option_spec specs[] = {
-        {.name = option == NULL ? "" : option,
-         .value = option != NULL && strcmp(option, "lock") == 0 ? "DURATION" : "TEXT",
-         .help = help,
-         .string = &value},
+        OPTION_TEXT(option == NULL ? "" : option,
+                    option != NULL && strcmp(option, "lock") == 0 ? "DURATION" : "TEXT", help, NULL,
+                    &value),
     };
     struct cli cli;
     struct form body;
@@ -84,8 +71,7 @@ static int settle(const struct command *command, int argc, char **argv, const ch
     struct ask ask = {.method = "POST", .body = form_end(&body, &cli, true)};
     ask.path = cli_path(&cli, "/v1/queues/%s/messages/%s/%s", cli.words.items[0],
                         cli.words.items[1], verb);
-    code = cli_ask(&cli, &ask);
-    if (code == EXIT_CODE_OK) print_done(&cli, done, cli.words.items[1], ask.value);
+    code = ask_done(&cli, &ask, done, cli.words.items[1]);
     return cli_close(&cli, code);
 }
 
@@ -140,27 +126,18 @@ static const struct column dead_show_columns[] = {
 int verb_dead_letter_list(const struct command *command, int argc, char **argv)
 {
     const char *stream = NULL;
-    uint64_t limit = 100;
-    bool is_all = false;
+    struct paging paging = PAGING_DEFAULT;
     const struct option_spec specs[] = {
-        {.name = "stream", .value = "NAME", .help = "of this stream", .string = &stream},
-        {.name = "limit",
-         .letter = 'n',
-         .value = "N",
-         .help = "at most",
-         .text = "100",
-         .number = &limit,
-         .least = 1,
-         .most = 1000000},
-        {.name = "all", .help = "all there are", .flag = &is_all},
+        OPTION_TEXT("stream", "NAME", "of this stream", NULL, &stream),
+        PAGING_SPECS(paging),
     };
     struct cli cli;
     int code;
 
     if (!cli_open(&cli, command, specs, N(specs), argc, argv, &code)) return code;
     const char *path = url_parameter(&cli.arena, "/v1/dead-letters", "stream", stream);
-    code = print_list(&cli, path, dead_columns, N(dead_columns), is_all ? 0 : limit,
-                      "there are no dead letters");
+    code =
+        print_list(&cli, path, dead_columns, N(dead_columns), paging, "there are no dead letters");
     return cli_close(&cli, code);
 }
 
@@ -182,11 +159,8 @@ int verb_dead_letter_edit(const struct command *command, int argc, char **argv)
     const char *key = NULL;
     const char *value = NULL;
     const struct option_spec specs[] = {
-        {.name = "key", .value = "TEXT", .help = "its key from now on", .string = &key},
-        {.name = "value",
-         .value = "JSON",
-         .help = "its value from now on; @file or -",
-         .string = &value},
+        OPTION_TEXT("key", "TEXT", "its key from now on", NULL, &key),
+        OPTION_TEXT("value", "JSON", "its value from now on; @file or -", NULL, &value),
     };
     struct cli cli;
     struct form body;
@@ -203,8 +177,7 @@ int verb_dead_letter_edit(const struct command *command, int argc, char **argv)
     form_raw(&body, "value", json);
     struct ask ask = {.method = "PUT", .body = form_end(&body, &cli, false)};
     ask.path = cli_path(&cli, "/v1/dead-letters/%s", cli.words.items[0]);
-    code = cli_ask(&cli, &ask);
-    if (code == EXIT_CODE_OK) print_done(&cli, "edited", cli.words.items[0], ask.value);
+    code = ask_done(&cli, &ask, "edited", cli.words.items[0]);
     return cli_close(&cli, code);
 }
 
@@ -223,9 +196,7 @@ static int each_letter(const struct command *command, int argc, char **argv, boo
         struct ask ask = {.method = is_resubmit ? "POST" : "DELETE"};
         ask.path = is_resubmit ? cli_path(&cli, "/v1/dead-letters/%s/resubmit", id)
                                : cli_path(&cli, "/v1/dead-letters/%s", id);
-        code = cli_ask(&cli, &ask);
-        if (code == EXIT_CODE_OK)
-            print_done(&cli, is_resubmit ? "resubmitted" : "discarded", id, ask.value);
+        code = ask_done(&cli, &ask, is_resubmit ? "resubmitted" : "discarded", id);
         if (first == EXIT_CODE_OK) first = code;
     }
     return cli_close(&cli, first);

@@ -3,11 +3,12 @@
  * norn start, norn run, norn batch start.
  */
 #include "base/mem.h"
+#include "base/moment.h"
 #include "cli/form.h"
 #include "cli/instance.h"
-#include "cli/moment.h"
 #include "cli/progress.h"
 #include "cli/verbs.h"
+#include "cli/when.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -27,29 +28,18 @@ struct start_options {
 static void start_specs(struct start_options *o, struct option_spec out[static START_SPECS_N])
 {
     const struct option_spec specs[START_SPECS_N] = {
-        {.name = "id",
-         .value = "ID",
-         .help = "its id; made by the server without",
-         .string = &o->id},
-        {.name = "version", .value = "TEXT", .help = "of the orchestrator", .string = &o->version},
+        OPTION_TEXT("id", "ID", "its id; made by the server without", NULL, &o->id),
+        OPTION_TEXT("version", "TEXT", "of the orchestrator", NULL, &o->version),
         {.name = "tag", .value = "KEY=VALUE", .help = "may be repeated", .list = &o->tags},
-        {.name = "at",
-         .value = "TIME",
-         .help = "not before this; 10m means from now",
-         .string = &o->at},
+        OPTION_TEXT("at", "TIME", "not before this; 10m means from now", NULL, &o->at),
         {.name = "reuse",
          .value = "WHEN",
          .help = "when the id exists: ended, never, always or ignore",
          .among = "ended|never|always|ignore",
          .string = &o->reuse},
-        {.name = "reply-to",
-         .value = "URL",
-         .help = "its progress is posted there",
-         .string = &o->reply_to},
-        {.name = "correlation-id",
-         .value = "TEXT",
-         .help = "comes with what is posted",
-         .string = &o->correlation_id},
+        OPTION_TEXT("reply-to", "URL", "its progress is posted there", NULL, &o->reply_to),
+        OPTION_TEXT("correlation-id", "TEXT", "comes with what is posted", NULL,
+                    &o->correlation_id),
     };
     memcpy(out, specs, sizeof specs);
 }
@@ -86,13 +76,13 @@ static bool write_start(struct cli *cli, struct form *body, const struct start_o
     if (!cli_payload(cli, cli_word(cli, 1), &input, exit_code)) return false;
     form_raw(body, "input", input);
     if (o->at != NULL) {
-        if (!moment_parse(o->at, cli->now_ns, true, &at_ns)) {
+        if (!when_parse(o->at, cli->now_ns, true, &at_ns)) {
             *exit_code =
                 cli_failf(cli, EXIT_CODE_USAGE, "bad-time",
                           "--at %s: give a time such as 2026-11-15T12:00:00Z or 10m", o->at);
             return false;
         }
-        moment_format(at_ns, at);
+        (void)time_format(at_ns, at);
         form_text(body, "scheduledAt", at);
     }
     form_text(body, "replyTo", o->reply_to);
@@ -137,7 +127,7 @@ int verb_start(const struct command *command, int argc, char **argv)
     if (!cli_open(&cli, command, specs, START_SPECS_N, argc, argv, &code)) return code;
     code = start(&cli, &o, &id);
     if (code != EXIT_CODE_OK) return cli_close(&cli, code);
-    if (cli.format == FORMAT_JSON || cli.format == FORMAT_JSONL)
+    if (cli_is_json(&cli))
         print_done(&cli, "started", id, VALUE_NONE);
     else
         (void)puts(id);

@@ -33,15 +33,8 @@ static const struct column message_columns[] = {
 
 int verb_stream_list(const struct command *command, int argc, char **argv)
 {
-    struct cli cli;
-    int code;
-
-    if (!cli_open(&cli, command, NULL, 0, argc, argv, &code)) return code;
-    struct ask ask = {.path = "/v1/streams"};
-    code = cli_ask(&cli, &ask);
-    if (code == EXIT_CODE_OK)
-        print_items(&cli, ask.value, stream_columns, N(stream_columns), "there are no streams");
-    return cli_close(&cli, code);
+    return list_run(command, argc, argv, "/v1/streams", stream_columns, N(stream_columns),
+                    "there are no streams");
 }
 
 /* ---- one ---- */
@@ -121,7 +114,7 @@ int verb_stream_show(const struct command *command, int argc, char **argv)
     code = stream_get(&cli, &ask);
     if (code == EXIT_CODE_OK) {
         print_object(&cli, show_columns, N(show_columns), ask.value);
-        if (cli.format == FORMAT_TABLE || cli.format == FORMAT_WIDE) {
+        if (cli_is_table(&cli)) {
             (void)putchar('\n');
             print_items(&cli, ask.value, partition_columns, N(partition_columns), "");
             (void)putchar('\n');
@@ -140,36 +133,14 @@ int verb_stream_create(const struct command *command, int argc, char **argv)
     const char *workflow = NULL;
     const char *lock = NULL;
     const struct option_spec specs[] = {
-        {.name = "partitions",
-         .value = "N",
-         .help = "can grow later, not shrink",
-         .number = &partitions,
-         .least = 1,
-         .most = 4096},
-        {.name = "retention",
-         .value = "DURATION",
-         .help = "how long messages stay",
-         .string = &retention},
-        {.name = "retention-bytes",
-         .value = "SIZE",
-         .help = "how much stays; 64M, 1G",
-         .number = &retention_bytes,
-         .least = 1,
-         .most = INT64_MAX},
-        {.name = "workflow",
-         .value = "NAME",
-         .help = "each message starts one instance of it",
-         .string = &workflow},
-        {.name = "max-deliveries",
-         .value = "N",
-         .help = "then it is a dead letter",
-         .number = &deliveries,
-         .least = 1,
-         .most = 1000000},
-        {.name = "lock",
-         .value = "DURATION",
-         .help = "how long a receiver has a message",
-         .string = &lock},
+        OPTION_NUMBER("partitions", "N", "can grow later, not shrink", NULL, &partitions, 1, 4096),
+        OPTION_TEXT("retention", "DURATION", "how long messages stay", NULL, &retention),
+        OPTION_NUMBER("retention-bytes", "SIZE", "how much stays; 64M, 1G", NULL, &retention_bytes,
+                      1, INT64_MAX),
+        OPTION_TEXT("workflow", "NAME", "each message starts one instance of it", NULL, &workflow),
+        OPTION_NUMBER("max-deliveries", "N", "then it is a dead letter", NULL, &deliveries, 1,
+                      1000000),
+        OPTION_TEXT("lock", "DURATION", "how long a receiver has a message", NULL, &lock),
     };
     struct cli cli;
     struct form body;
@@ -206,8 +177,7 @@ int verb_stream_delete(const struct command *command, int argc, char **argv)
                    name);
     if (code == EXIT_CODE_OK && cli_confirm(&cli, question, &code)) {
         ask.method = "DELETE";
-        code = cli_ask(&cli, &ask);
-        if (code == EXIT_CODE_OK) print_done(&cli, "deleted", name, ask.value);
+        code = ask_done(&cli, &ask, "deleted", name);
     }
     return cli_close(&cli, code);
 }
@@ -220,14 +190,11 @@ int verb_stream_append(const struct command *command, int argc, char **argv)
     const char *partition = NULL;
     bool is_lines = false;
     const struct option_spec specs[] = {
-        {.name = "key",
-         .value = "TEXT",
-         .help = "of the message; chooses the partition",
-         .string = &key},
-        {.name = "partition", .value = "N", .help = "this one", .string = &partition},
-        {.name = "lines",
-         .help = "the file has a line {\"key\":..,\"value\":..} for each message: all or none",
-         .flag = &is_lines},
+        OPTION_TEXT("key", "TEXT", "of the message; chooses the partition", NULL, &key),
+        OPTION_TEXT("partition", "N", "this one", NULL, &partition),
+        OPTION_FLAG("lines",
+                    "the file has a line {\"key\":..,\"value\":..} for each message: all or none",
+                    &is_lines),
     };
     struct cli cli;
     struct ask ask = {.method = "POST"};
@@ -245,7 +212,7 @@ int verb_stream_append(const struct command *command, int argc, char **argv)
     ask.path = url_parameter(&cli.arena, path, "partition", partition);
     code = cli_ask(&cli, &ask);
     if (code == EXIT_CODE_OK) {
-        if (cli.format == FORMAT_JSON || cli.format == FORMAT_JSONL)
+        if (cli_is_json(&cli))
             print_json(&cli, ask.value);
         else if (is_lines)
             cli_say(&cli, "appended %s\n", member_text(&cli.arena, ask.value, "appended"));
@@ -290,12 +257,9 @@ int verb_stream_read(const struct command *command, int argc, char **argv)
     const char *wait = NULL;
     uint64_t limit = 100;
     const struct option_spec specs[] = {
-        {.name = "partition", .value = "N", .help = "which", .text = "0", .string = &partition},
-        {.name = "from", .value = "OFFSET", .help = "first, next or an offset", .string = &from},
-        {.name = "group",
-         .value = "NAME",
-         .help = "read on where this group stands",
-         .string = &group},
+        OPTION_TEXT("partition", "N", "which", "0", &partition),
+        OPTION_TEXT("from", "OFFSET", "first, next or an offset", NULL, &from),
+        OPTION_TEXT("group", "NAME", "read on where this group stands", NULL, &group),
         {.name = "limit",
          .letter = 'n',
          .value = "N",
@@ -304,10 +268,7 @@ int verb_stream_read(const struct command *command, int argc, char **argv)
          .number = &limit,
          .least = 1,
          .most = 1000},
-        {.name = "wait",
-         .value = "DURATION",
-         .help = "for messages when there are none",
-         .string = &wait},
+        OPTION_TEXT("wait", "DURATION", "for messages when there are none", NULL, &wait),
     };
     struct cli cli;
     struct ask ask = {.timeout_ms = 90000};
@@ -346,7 +307,7 @@ static int group_post(const struct command *command, int argc, char **argv, cons
 {
     const char *partition = "0";
     const struct option_spec specs[] = {
-        {.name = "partition", .value = "N", .help = "which", .text = "0", .string = &partition},
+        OPTION_TEXT("partition", "N", "which", "0", &partition),
     };
     struct cli cli;
     struct form body;
@@ -359,8 +320,7 @@ static int group_post(const struct command *command, int argc, char **argv, cons
     struct ask ask = {.method = "POST", .body = form_end(&body, &cli, false)};
     ask.path =
         cli_path(&cli, "/v1/streams/%s/groups/%s/%s", cli.words.items[0], cli.words.items[1], verb);
-    code = cli_ask(&cli, &ask);
-    if (code == EXIT_CODE_OK) print_done(&cli, done, cli.words.items[1], ask.value);
+    code = ask_done(&cli, &ask, done, cli.words.items[1]);
     return cli_close(&cli, code);
 }
 

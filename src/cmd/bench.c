@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See bench.h: directory, disk and memory figures.
+ * See bench.h: directory, disk and memory figures, the engine.
  */
 #include "cmd/bench.h"
 
@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -86,15 +87,25 @@ uint64_t bench_disk_bytes(const char *path, const char *except)
     return sum.bytes;
 }
 
-uint64_t bench_rss_bytes(void)
+uint64_t bench_rss_bytes(pid_t pid)
 {
+    char path[64];
     unsigned long long size = 0;
     unsigned long long resident = 0;
-    FILE *file = fopen("/proc/self/statm", "re");
+    snprintf(path, sizeof path, "/proc/%d/statm", (int)(pid == 0 ? getpid() : pid));
+    FILE *file = fopen(path, "re");
     if (file == NULL) return 0;
     if (fscanf(file, "%llu %llu", &size, &resident) != 2) resident = 0;
     fclose(file);
     return resident * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+void bench_raise_descriptors(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+    limit.rlim_cur = limit.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &limit); /* too few show as refused connections */
 }
 
 void bench_probe_fsync(const char *path, struct histogram *out)
@@ -121,6 +132,30 @@ void bench_sleep_ms(int64_t ms)
 {
     struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * NS_PER_MS};
     nanosleep(&time, NULL);
+}
+
+struct engine *bench_engine_open(const char *path, int64_t idle_evict_ms)
+{
+    struct engine_options options;
+    struct engine *engine = NULL;
+    char why[ENGINE_DAMAGE_SIZE];
+    engine_options_init(&options);
+    options.directory = path;
+    if (idle_evict_ms > 0) options.host.idle_evict_ms = idle_evict_ms;
+    if (engine_open(&options, why, &engine) == OK) return engine;
+    fprintf(stderr, "norn bench: %s\n", why);
+    return NULL;
+}
+
+norn_engine *bench_library_open(const char *path)
+{
+    struct norn_engine_options options = NORN_ENGINE_OPTIONS;
+    norn_engine *engine = NULL;
+    const char *why = "";
+    options.directory = path;
+    if (norn_engine_open(&options, &engine, &why) == NORN_OK) return engine;
+    fprintf(stderr, "norn bench: %s\n", why);
+    return NULL;
 }
 
 struct visit {
@@ -159,32 +194,4 @@ void bench_wait_archived(struct engine *engine)
         bench_sleep_ms(20);
         (void)engine_stats(engine, &stats);
     }
-}
-
-void bench_print(struct buffer *json, bool as_json)
-{
-    if (as_json) {
-        fwrite(json->ptr, 1, json->len, stdout);
-        putchar('\n');
-        return;
-    }
-    /* one line per member: the object is flat but for short arrays */
-    bool in_text = false;
-    int depth = 0;
-    for (size_t n = 1; n + 1 < json->len; n++) {
-        char c = (char)json->ptr[n];
-        if (c == '"')
-            in_text = !in_text;
-        else if (c == '[')
-            depth++;
-        else if (c == ']')
-            depth--;
-        if (c == ',' && !in_text && depth == 0)
-            putchar('\n');
-        else if (c == ':' && !in_text)
-            fputs("  ", stdout);
-        else if (c != '"')
-            putchar(c);
-    }
-    putchar('\n');
 }

@@ -8,9 +8,11 @@
 #include "base/histogram.h"
 #include "base/mem.h"
 #include "cmd/local_worker.h"
-#include "wire/json.h"
+
+#include <norn.h>
 
 #include <stdatomic.h>
+#include <sys/types.h>
 
 /* The directory for the data: the one given, or a fresh one below the working directory, removed at
  * the end. */
@@ -22,13 +24,26 @@ struct bench_directory {
 bool bench_directory_open(struct bench_directory *d, const char *given);
 void bench_directory_close(struct bench_directory *d);
 
+/* The options that all have. */
+#define BENCH_OPTIONS(data, as_json)                                                               \
+    OPTION_TEXT("data", "DIR", "where; a new directory here, removed afterwards, if not given",    \
+                NULL, data),                                                                       \
+        OPTION_FLAG("json", "one JSON object", as_json)
+
 /* Bytes allocated for all files below path, without those whose path contains `except`. */
 uint64_t bench_disk_bytes(const char *path, const char *except);
-/* Resident memory of this process now. */
-uint64_t bench_rss_bytes(void);
+/* Resident memory of a process now; 0: of this one. */
+uint64_t bench_rss_bytes(pid_t pid);
+/* As many open files as the system allows: one for each connection on either side. */
+void bench_raise_descriptors(void);
 /* write + fdatasync of 4 KiB in path, some hundred times, in microseconds: what the disk itself can
  * do. */
 void bench_probe_fsync(const char *path, struct histogram *out);
+
+/* The engine with its own interface, and as a program has it by <norn.h>, with the usual settings
+ * (idle_evict_ms 0: that one too). NULL after a message. */
+struct engine *bench_engine_open(const char *path, int64_t idle_evict_ms);
+norn_engine *bench_library_open(const char *path);
 
 /* ---- the load: instances "b-<number>" of "bench", so many steps each, so many at once ---- */
 
@@ -72,7 +87,5 @@ void bench_wait_archived(struct engine *engine);
 int32_t bench_progress(struct bytes fresh);
 
 void bench_sleep_ms(int64_t ms);
-/* "steps 5, ..." lines for people, or the JSON object; ends with a newline. */
-void bench_print(struct buffer *json, bool as_json);
 
 #endif

@@ -4,6 +4,7 @@
  * every acknowledgement after fdatasync.
  */
 #include "cmd/bench.h"
+#include "cmd/bench_report.h"
 #include "cmd/bench_api.h"
 #include "cmd/bench_resume.h"
 #include "cmd/command.h"
@@ -36,18 +37,6 @@ struct figures {
     struct bench_resume resume;
 };
 
-static void put_number(struct json *j, const char *key, double value)
-{
-    json_key(j, key);
-    json_double(j, value);
-}
-
-static void put_count(struct json *j, const char *key, uint64_t value)
-{
-    json_key(j, key);
-    json_uint64(j, value);
-}
-
 /* Completions per second of each 100,000: shows a slow-down where there is one. */
 static void put_hundreds(struct json *j, const struct bench_api *load, int64_t start_ns)
 {
@@ -64,42 +53,35 @@ static void put_hundreds(struct json *j, const struct bench_api *load, int64_t s
 static void report(const struct settings *s, const struct bench_api *load, const struct figures *f,
                    int64_t start_ns)
 {
-    struct buffer text;
-    struct json j;
+    struct bench_report r;
+    struct json *j = &r.json;
     double seconds = (double)f->elapsed_ns / (double)NS_PER_S;
     double n = f->finished == 0 ? 1 : (double)f->finished;
 
-    buffer_init(&text, mem_process());
-    json_init(&j, &text);
-    json_object_begin(&j);
-    json_key(&j, "benchmark");
-    json_text(&j, "engine");
-    put_count(&j, "steps", s->steps);
-    put_count(&j, "in_flight", s->in_flight);
-    put_count(&j, "client_threads", load->clients_n);
-    put_count(&j, "payload_bytes", s->payload);
-    put_number(&j, "seconds", seconds);
-    put_count(&j, "orchestrations", f->finished);
-    put_count(&j, "refused_starts", load->failed);
-    put_number(&j, "orchestrations_per_s", (double)f->finished / seconds);
+    bench_report_begin(&r, "engine");
+    put_count(j, "steps", s->steps);
+    put_count(j, "in_flight", s->in_flight);
+    put_count(j, "client_threads", load->clients_n);
+    put_count(j, "payload_bytes", s->payload);
+    put_number(j, "seconds", seconds);
+    put_count(j, "orchestrations", f->finished);
+    put_count(j, "refused_starts", load->failed);
+    put_number(j, "orchestrations_per_s", (double)f->finished / seconds);
     /* start, then a turn for it and for each step */
-    put_number(&j, "checkpoints_per_s", (double)f->finished * (double)(s->steps + 2) / seconds);
-    put_number(&j, "p50_ms", (double)histogram_at(&load->latency_us, 500) / 1000);
-    put_number(&j, "p99_ms", (double)histogram_at(&load->latency_us, 990) / 1000);
-    put_count(&j, "fsync_p50_us", histogram_at(&f->fsync_us, 500));
-    put_count(&j, "fsync_p99_us", histogram_at(&f->fsync_us, 990));
-    put_count(&j, "rss_bytes", f->rss_bytes);
-    put_number(&j, "disk_bytes_per_orchestration", (double)f->disk_bytes / n);
-    put_number(&j, "cpu_us_per_orchestration", (double)f->cpu_ns / 1000 / n);
-    put_number(&j, "journal_bytes_per_orchestration", (double)f->stats.frame_bytes / n);
-    put_number(&j, "frames_per_s", (double)f->stats.frames / seconds);
-    put_number(&j, "archived_after_ms", (double)f->archived_ns / (double)NS_PER_MS);
-    put_number(&j, "resume_us", f->resume.resume_us);
-    put_number(&j, "replay_10k_ms", f->resume.replay_10k_ms);
-    put_hundreds(&j, load, start_ns);
-    json_object_end(&j);
-    bench_print(&text, s->as_json);
-    buffer_release(&text);
+    put_number(j, "checkpoints_per_s", (double)f->finished * (double)(s->steps + 2) / seconds);
+    put_number(j, "p50_ms", (double)histogram_at(&load->latency_us, 500) / 1000);
+    put_number(j, "p99_ms", (double)histogram_at(&load->latency_us, 990) / 1000);
+    put_fsync(j, &f->fsync_us);
+    put_count(j, "rss_bytes", f->rss_bytes);
+    put_number(j, "disk_bytes_per_orchestration", (double)f->disk_bytes / n);
+    put_number(j, "cpu_us_per_orchestration", (double)f->cpu_ns / 1000 / n);
+    put_number(j, "journal_bytes_per_orchestration", (double)f->stats.frame_bytes / n);
+    put_number(j, "frames_per_s", (double)f->stats.frames / seconds);
+    put_number(j, "archived_after_ms", (double)f->archived_ns / (double)NS_PER_MS);
+    put_number(j, "resume_us", f->resume.resume_us);
+    put_number(j, "replay_10k_ms", f->resume.replay_10k_ms);
+    put_hundreds(j, load, start_ns);
+    bench_report_end(&r, s->as_json);
 }
 
 static void run_load(const struct settings *s, struct bench_api *load, struct figures *f,
@@ -111,7 +93,7 @@ static void run_load(const struct settings *s, struct bench_api *load, struct fi
     }
     f->elapsed_ns = clock_mono_ns() - start_ns;
     f->finished = load->finished;
-    f->rss_bytes = bench_rss_bytes();
+    f->rss_bytes = bench_rss_bytes(0);
 }
 
 static int measure(const struct settings *s, norn_engine *engine, const char *path,
@@ -154,45 +136,14 @@ int bench_engine_run(const struct command *command, int argc, char **argv)
 {
     struct settings s = {.steps = 5, .in_flight = 1000, .payload = 16, .duration = 10};
     const struct option_spec specs[] = {
-        {.name = "steps",
-         .value = "N",
-         .help = "activities in a row",
-         .text = "5",
-         .number = &s.steps,
-         .least = 1,
-         .most = 10000},
-        {.name = "in-flight",
-         .value = "N",
-         .help = "orchestrations at once, in batches of 16 threads",
-         .text = "1000",
-         .number = &s.in_flight,
-         .least = 1,
-         .most = BENCH_IN_FLIGHT_MAX},
-        {.name = "payload",
-         .value = "BYTES",
-         .help = "input and result of each step",
-         .text = "16",
-         .number = &s.payload,
-         .least = 2,
-         .most = 1 << 20},
-        {.name = "duration",
-         .value = "SECONDS",
-         .help = "how long",
-         .text = "10",
-         .number = &s.duration,
-         .least = 1,
-         .most = 86400},
-        {.name = "count",
-         .value = "N",
-         .help = "so many instead of a time",
-         .number = &s.count,
-         .least = 1,
-         .most = UINT64_MAX / 2},
-        {.name = "data",
-         .value = "DIR",
-         .help = "where; a new directory here, removed afterwards, if not given",
-         .string = &s.data},
-        {.name = "json", .help = "one JSON object", .flag = &s.as_json},
+        OPTION_NUMBER("steps", "N", "activities in a row", "5", &s.steps, 1, 10000),
+        OPTION_NUMBER("in-flight", "N", "orchestrations at once, in batches of 16 threads", "1000",
+                      &s.in_flight, 1, BENCH_IN_FLIGHT_MAX),
+        OPTION_NUMBER("payload", "BYTES", "input and result of each step", "16", &s.payload, 2,
+                      1 << 20),
+        OPTION_NUMBER("duration", "SECONDS", "how long", "10", &s.duration, 1, 86400),
+        OPTION_NUMBER("count", "N", "so many instead of a time", NULL, &s.count, 1, UINT64_MAX / 2),
+        BENCH_OPTIONS(&s.data, &s.as_json),
     };
     int exit_code = EXIT_CODE_OK;
     if (!options_read(command, specs, sizeof specs / sizeof *specs, argc, argv, &exit_code))
@@ -203,16 +154,8 @@ int bench_engine_run(const struct command *command, int argc, char **argv)
     if (!bench_directory_open(&directory, s.data)) return EXIT_CODE_FAILED;
     bench_probe_fsync(directory.path, &figures.fsync_us);
     (void)bench_resume_measure(&figures.resume);
-    struct norn_engine_options options = NORN_ENGINE_OPTIONS;
-    norn_engine *engine = NULL;
-    const char *why = "";
-    options.directory = directory.path;
-    if (norn_engine_open(&options, &engine, &why) != NORN_OK) {
-        fprintf(stderr, "norn bench engine: %s\n", why);
-        exit_code = EXIT_CODE_FAILED;
-    } else {
-        exit_code = measure(&s, engine, directory.path, &figures);
-    }
+    norn_engine *engine = bench_library_open(directory.path);
+    exit_code = engine == NULL ? EXIT_CODE_FAILED : measure(&s, engine, directory.path, &figures);
     bench_directory_close(&directory);
     return exit_code;
 }

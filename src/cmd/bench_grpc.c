@@ -9,13 +9,13 @@
  * engine, the disk, starts and waits as well as work items.
  */
 #include "cmd/bench.h"
+#include "cmd/bench_report.h"
 #include "cmd/bench_grpc.h"
 #include "cmd/command.h"
 
 #include "base/clock.h"
 
 #include <stdio.h>
-#include <sys/resource.h>
 
 #define STEPS 5u
 #define LOW_STEPS 3u
@@ -189,29 +189,6 @@ static bool measure_load(struct bench *b)
 
 /* ---- the report ---- */
 
-static void put_number(struct json *j, const char *key, double value)
-{
-    json_key(j, key);
-    json_double(j, value);
-}
-
-static void put_count(struct json *j, const char *key, uint64_t value)
-{
-    json_key(j, key);
-    json_uint64(j, value);
-}
-
-static void put_target(struct json *j, const char *key, bool is_reached)
-{
-    json_key(j, key);
-    json_text(j, is_reached ? "reached" : "missed");
-}
-
-static double ms_at(const struct histogram *h, uint32_t per_mille)
-{
-    return (double)histogram_at(h, per_mille) / 1000;
-}
-
 static void put_process(struct json *j, const struct settings *s, const struct figures *f)
 {
     double items = f->work_items == 0 ? 1 : (double)f->work_items;
@@ -231,41 +208,34 @@ static void put_process(struct json *j, const struct settings *s, const struct f
 
 static void report(const struct settings *s, const struct figures *f)
 {
-    struct buffer text;
-    struct json j;
+    struct bench_report r;
+    struct json *j = &r.json;
     double seconds = (double)f->elapsed_ns / (double)NS_PER_S;
     double items = f->work_items == 0 ? 1 : (double)f->work_items;
 
-    buffer_init(&text, mem_process());
-    json_init(&j, &text);
-    json_object_begin(&j);
-    json_key(&j, "benchmark");
-    json_text(&j, "grpc");
-    put_count(&j, "steps", STEPS);
-    put_count(&j, "in_flight", s->in_flight);
-    put_count(&j, "workers", s->workers);
-    put_number(&j, "seconds", seconds);
-    put_count(&j, "workflows", f->finished);
-    put_count(&j, "failed", f->failed);
-    put_number(&j, "workflows_per_s", (double)f->finished / seconds);
-    put_number(&j, "work_items_per_s", (double)f->work_items / seconds);
-    put_number(&j, "p50_ms", ms_at(&f->latency_us, 500));
-    put_number(&j, "p90_ms", ms_at(&f->latency_us, 900));
-    put_number(&j, "p99_ms", ms_at(&f->latency_us, 990));
-    put_count(&j, "one_at_a_time_steps", LOW_STEPS);
-    put_number(&j, "one_at_a_time_p50_ms", ms_at(&f->low_us, 500));
-    put_number(&j, "one_at_a_time_p99_ms", ms_at(&f->low_us, 990));
-    put_number(&j, "load_cpu_us_per_work_item", (double)f->own_cpu_ns / 1000 / items);
-    put_target(&j, "target_3000_workflows_per_s", (double)f->finished / seconds >= 3000);
-    put_target(&j, "target_one_at_a_time_p50_5_ms", histogram_at(&f->low_us, 500) < 5000);
+    bench_report_begin(&r, "grpc");
+    put_count(j, "steps", STEPS);
+    put_count(j, "in_flight", s->in_flight);
+    put_count(j, "workers", s->workers);
+    put_number(j, "seconds", seconds);
+    put_count(j, "workflows", f->finished);
+    put_count(j, "failed", f->failed);
+    put_number(j, "workflows_per_s", (double)f->finished / seconds);
+    put_number(j, "work_items_per_s", (double)f->work_items / seconds);
+    put_number(j, "p50_ms", ms_at(&f->latency_us, 500));
+    put_number(j, "p90_ms", ms_at(&f->latency_us, 900));
+    put_number(j, "p99_ms", ms_at(&f->latency_us, 990));
+    put_count(j, "one_at_a_time_steps", LOW_STEPS);
+    put_number(j, "one_at_a_time_p50_ms", ms_at(&f->low_us, 500));
+    put_number(j, "one_at_a_time_p99_ms", ms_at(&f->low_us, 990));
+    put_number(j, "load_cpu_us_per_work_item", (double)f->own_cpu_ns / 1000 / items);
+    put_target(j, "target_3000_workflows_per_s", (double)f->finished / seconds >= 3000);
+    put_target(j, "target_one_at_a_time_p50_5_ms", histogram_at(&f->low_us, 500) < 5000);
     if (s->server == NULL) {
-        put_process(&j, s, f);
-        put_count(&j, "fsync_p50_us", histogram_at(&f->fsync_us, 500));
-        put_count(&j, "fsync_p99_us", histogram_at(&f->fsync_us, 990));
+        put_process(j, s, f);
+        put_fsync(j, &f->fsync_us);
     }
-    json_object_end(&j);
-    bench_print(&text, s->as_json);
-    buffer_release(&text);
+    bench_report_end(&r, s->as_json);
 }
 
 /* ---- the whole ---- */
@@ -284,15 +254,6 @@ static bool measure(struct bench *b)
     return is_good;
 }
 
-/* One descriptor for each connection on either side. */
-static void raise_descriptors(void)
-{
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-    limit.rlim_cur = limit.rlim_max;
-    (void)setrlimit(RLIMIT_NOFILE, &limit); /* too few show as refused connections */
-}
-
 static int run(const struct settings *s)
 {
     static struct bench_worker workers[WORKERS_MAX];
@@ -302,7 +263,7 @@ static int run(const struct settings *s)
     char data[600];
     struct bench b = {.settings = s, .figures = &figures, .server = &server, .workers = workers};
 
-    raise_descriptors();
+    bench_raise_descriptors();
     if (s->server == NULL) {
         if (!bench_directory_open(&directory, s->data)) return EXIT_CODE_FAILED;
         bench_probe_fsync(directory.path, &figures.fsync_us);
@@ -325,47 +286,19 @@ int bench_grpc_run(const struct command *command, int argc, char **argv)
 {
     struct settings s = {.duration = 10, .in_flight = 360, .workers = 2, .hub = "norn-bench"};
     const struct option_spec specs[] = {
-        {.name = "duration",
-         .value = "SECONDS",
-         .help = "how long the load lasts",
-         .text = "10",
-         .number = &s.duration,
-         .least = 1,
-         .most = 86400},
-        {.name = "in-flight",
-         .value = "N",
-         .help = "workflows at once",
-         .text = "360",
-         .number = &s.in_flight,
-         .least = 1,
-         .most = 100000},
-        {.name = "workers",
-         .value = "N",
-         .help = "connected workers that share the work",
-         .text = "2",
-         .number = &s.workers,
-         .least = 1,
-         .most = WORKERS_MAX},
-        {.name = "idle-workers",
-         .value = "N",
-         .help = "measure the server's memory with so many more workers that have nothing to do",
-         .number = &s.idle_workers,
-         .least = 0,
-         .most = 20000},
-        {.name = "hub",
-         .value = "NAME",
-         .help = "task hub",
-         .text = "norn-bench",
-         .string = &s.hub},
-        {.name = "server",
-         .value = "ADDRESS",
-         .help = "measure a server that runs already instead of an own one",
-         .string = &s.server},
-        {.name = "data",
-         .value = "DIR",
-         .help = "where; a new directory here, removed afterwards, if not given",
-         .string = &s.data},
-        {.name = "json", .help = "one JSON object", .flag = &s.as_json},
+        OPTION_NUMBER("duration", "SECONDS", "how long the load lasts", "10", &s.duration, 1,
+                      86400),
+        OPTION_NUMBER("in-flight", "N", "workflows at once", "360", &s.in_flight, 1, 100000),
+        OPTION_NUMBER("workers", "N", "connected workers that share the work", "2", &s.workers, 1,
+                      WORKERS_MAX),
+        OPTION_NUMBER(
+            "idle-workers", "N",
+            "measure the server's memory with so many more workers that have nothing to do", NULL,
+            &s.idle_workers, 0, 20000),
+        OPTION_TEXT("hub", "NAME", "task hub", "norn-bench", &s.hub),
+        OPTION_TEXT("server", "ADDRESS", "measure a server that runs already instead of an own one",
+                    NULL, &s.server),
+        BENCH_OPTIONS(&s.data, &s.as_json),
     };
     int exit_code = EXIT_CODE_OK;
     if (!options_read(command, specs, sizeof specs / sizeof *specs, argc, argv, &exit_code))

@@ -146,14 +146,5 @@ int64_t bench_server_cpu_ns(const struct bench_server *server)
 
 uint64_t bench_server_rss_bytes(const struct bench_server *server)
 {
-    char path[64];
-    unsigned long long size = 0;
-    unsigned long long resident = 0;
-    if (server->pid == 0) return 0;
-    snprintf(path, sizeof path, "/proc/%d/statm", (int)server->pid);
-    FILE *file = fopen(path, "re");
-    if (file == NULL) return 0;
-    if (fscanf(file, "%llu %llu", &size, &resident) != 2) resident = 0;
-    fclose(file);
-    return resident * (uint64_t)sysconf(_SC_PAGESIZE);
+    return server->pid == 0 ? 0 : bench_rss_bytes(server->pid);
 }

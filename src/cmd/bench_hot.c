@@ -5,6 +5,7 @@
  * and must find what they left on their stacks.
  */
 #include "cmd/bench.h"
+#include "cmd/bench_report.h"
 #include "cmd/bench_resume.h"
 #include "cmd/command.h"
 
@@ -149,68 +150,45 @@ static bool measure(struct hot_bench *b, norn_engine *engine)
 {
     int64_t began_ns = clock_mono_ns();
 
-    b->rss_before = bench_rss_bytes();
+    b->rss_before = bench_rss_bytes(0);
     if (!open_all(b, engine) || !start_all(b)) return false;
     b->started_ns = clock_mono_ns() - began_ns;
-    b->rss_hot = bench_rss_bytes();
+    b->rss_hot = bench_rss_bytes(0);
     began_ns = clock_mono_ns();
     bool is_right = wake_some(b);
     b->woken_ns = clock_mono_ns() - began_ns;
     return is_right;
 }
 
-static void put_count(struct json *j, const char *key, uint64_t value)
-{
-    json_key(j, key);
-    json_uint64(j, value);
-}
-
-static void put_number(struct json *j, const char *key, double value)
-{
-    json_key(j, key);
-    json_double(j, value);
-}
-
 static void report(const struct hot_bench *b, const struct bench_resume *resume)
 {
-    struct buffer text;
-    struct json j;
+    struct bench_report r;
+    struct json *j = &r.json;
     uint64_t hot_n = b->count < b->hot_max ? b->count : b->hot_max;
 
-    buffer_init(&text, mem_process());
-    json_init(&j, &text);
-    json_object_begin(&j);
-    json_key(&j, "benchmark");
-    json_text(&j, "hot");
-    put_count(&j, "instances", b->count);
-    put_count(&j, "hot_max", b->hot_max);
-    put_count(&j, "stack_bytes", b->stack);
-    put_count(&j, "frame_bytes", b->frame);
-    put_count(&j, "rss_bytes", b->rss_hot);
-    put_number(&j, "rss_bytes_per_hot", (double)(b->rss_hot - b->rss_before) / (double)hot_n);
-    put_number(&j, "starts_per_s", (double)b->count * (double)NS_PER_S / (double)b->started_ns);
-    put_count(&j, "woken", b->right_n);
-    put_number(&j, "woken_ms_each",
+    bench_report_begin(&r, "hot");
+    put_count(j, "instances", b->count);
+    put_count(j, "hot_max", b->hot_max);
+    put_count(j, "stack_bytes", b->stack);
+    put_count(j, "frame_bytes", b->frame);
+    put_count(j, "rss_bytes", b->rss_hot);
+    put_number(j, "rss_bytes_per_hot", (double)(b->rss_hot - b->rss_before) / (double)hot_n);
+    put_number(j, "starts_per_s", (double)b->count * (double)NS_PER_S / (double)b->started_ns);
+    put_count(j, "woken", b->right_n);
+    put_number(j, "woken_ms_each",
                b->right_n == 0 ? 0 : (double)b->woken_ns / (double)NS_PER_MS / (double)b->right_n);
-    put_number(&j, "resume_us", resume->resume_us);
-    put_number(&j, "replay_10k_ms", resume->replay_10k_ms);
-    json_object_end(&j);
-    bench_print(&text, b->as_json);
-    buffer_release(&text);
+    put_number(j, "resume_us", resume->resume_us);
+    put_number(j, "replay_10k_ms", resume->replay_10k_ms);
+    bench_report_end(&r, b->as_json);
 }
 
 static int run(struct hot_bench *b, const char *directory)
 {
-    struct norn_engine_options options = NORN_ENGINE_OPTIONS;
     struct bench_resume resume = {0};
-    norn_engine *engine = NULL;
-    const char *why = "";
 
-    options.directory = directory;
-    if (!bench_resume_measure(&resume) || norn_engine_open(&options, &engine, &why) != NORN_OK) {
-        fprintf(stderr, "norn bench hot: %s\n", why);
-        return EXIT_CODE_FAILED;
-    }
+    if (!bench_resume_measure(&resume)) return EXIT_CODE_FAILED;
+    norn_engine *engine = bench_library_open(directory);
+    if (engine == NULL) return EXIT_CODE_FAILED;
     bool is_right = measure(b, engine);
     if (is_right)
         report(b, &resume);
@@ -228,46 +206,14 @@ int bench_hot_run(const struct command *command, int argc, char **argv)
     struct hot_bench b = {
         .count = 100000, .hot_max = 100000, .stack = 16384, .frame = 1024, .wake = 1000};
     const struct option_spec specs[] = {
-        {.name = "count",
-         .value = "N",
-         .help = "orchestrators that wait",
-         .text = "100000",
-         .number = &b.count,
-         .least = 1,
-         .most = 100000000},
-        {.name = "hot-max",
-         .value = "N",
-         .help = "so many of them ready to go on",
-         .text = "100000",
-         .number = &b.hot_max,
-         .least = 1,
-         .most = 10000000},
-        {.name = "stack",
-         .value = "BYTES",
-         .help = "of each",
-         .text = "16384",
-         .number = &b.stack,
-         .least = 16384,
-         .most = 1 << 20},
-        {.name = "frame",
-         .value = "BYTES",
-         .help = "of it in use, rounded up to 1024",
-         .text = "1024",
-         .number = &b.frame,
-         .least = 1,
-         .most = FRAME_MAX},
-        {.name = "wake",
-         .value = "N",
-         .help = "so many are woken in the end",
-         .text = "1000",
-         .number = &b.wake,
-         .least = 0,
-         .most = 1000000},
-        {.name = "data",
-         .value = "DIR",
-         .help = "where; a new directory here, removed afterwards, if not given",
-         .string = &b.data},
-        {.name = "json", .help = "one JSON object", .flag = &b.as_json},
+        OPTION_NUMBER("count", "N", "orchestrators that wait", "100000", &b.count, 1, 100000000),
+        OPTION_NUMBER("hot-max", "N", "so many of them ready to go on", "100000", &b.hot_max, 1,
+                      10000000),
+        OPTION_NUMBER("stack", "BYTES", "of each", "16384", &b.stack, 16384, 1 << 20),
+        OPTION_NUMBER("frame", "BYTES", "of it in use, rounded up to 1024", "1024", &b.frame, 1,
+                      FRAME_MAX),
+        OPTION_NUMBER("wake", "N", "so many are woken in the end", "1000", &b.wake, 0, 1000000),
+        BENCH_OPTIONS(&b.data, &b.as_json),
     };
     int exit_code = EXIT_CODE_OK;
     if (!options_read(command, specs, sizeof specs / sizeof *specs, argc, argv, &exit_code))

@@ -16,7 +16,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 
 #define WATCH_MS 50
 #define ASK_EVERY_MS 500
@@ -187,7 +186,6 @@ static int run(const struct options *o)
 {
     static struct ingest_run yardstick;
     static struct ingest_run server;
-    struct rlimit limit;
     struct ingest_settings settings = {
         .is_flat_out = o->is_flat_out,
         .connections = (uint32_t)o->connections,
@@ -198,10 +196,7 @@ static int run(const struct options *o)
         .name = BENCH_NAME,
     };
     if (!make_plan(o, &settings.plan)) return EXIT_CODE_USAGE;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-        limit.rlim_cur = limit.rlim_max;
-        (void)setrlimit(RLIMIT_NOFILE, &limit); /* too few show as connections that fail */
-    }
+    bench_raise_descriptors();
     bool has_yardstick = o->yardstick != NULL;
     if (has_yardstick && !run_server(&settings, o, o->yardstick, &yardstick))
         return EXIT_CODE_FAILED;
@@ -228,90 +223,37 @@ int bench_ingest_run(const struct command *command, int argc, char **argv)
                         .body_bytes = 300,
                         .hub = "norn-bench"};
     const struct option_spec specs[] = {
-        {.name = "rate",
-         .value = "N",
-         .help = "starts per second, sent whether or not the server keeps up",
-         .text = "10000",
-         .number = &o.rate,
-         .least = 1,
-         .most = 10000000},
-        {.name = "spike",
-         .value = "RATE:SECONDS",
-         .help = "then so many for so long, then --duration at --rate again",
-         .string = &o.spike},
-        {.name = "max",
-         .help = "flat out: each answer is followed by the next request at once",
-         .flag = &o.is_flat_out},
-        {.name = "duration",
-         .value = "SECONDS",
-         .help = "how long the load lasts",
-         .text = "10",
-         .number = &o.duration,
-         .least = 1,
-         .most = 86400},
-        {.name = "connections",
-         .value = "N",
-         .help = "kept open",
-         .text = "512",
-         .number = &o.connections,
-         .least = 1,
-         .most = INGEST_CONNECTIONS_MAX},
-        {.name = "depth",
-         .value = "N",
-         .help = "requests under way on one connection (pipelining)",
-         .text = "1",
-         .number = &o.depth,
-         .least = 1,
-         .most = INGEST_DEPTH_MAX},
-        {.name = "batch",
-         .value = "N",
-         .help = "starts in one request, through instances:batch; 0 = singly",
-         .text = "0",
-         .number = &o.batch,
-         .least = 0,
-         .most = INGEST_BATCH_MAX},
-        {.name = "body-bytes",
-         .value = "N",
-         .help = "size of a start",
-         .text = "300",
-         .number = &o.body_bytes,
-         .least = 1,
-         .most = 1 << 20},
-        {.name = "workers",
-         .value = "N",
-         .help = "connected workers that complete every instance at once",
-         .text = "0",
-         .number = &o.workers,
-         .least = 0,
-         .most = INGEST_WORKERS_MAX},
-        {.name = "service-ms",
-         .value = "N",
-         .help = "with --workers: each instance has one step, of a mock service that takes so long",
-         .text = "0",
-         .number = &o.service_ms,
-         .least = 0,
-         .most = 600000},
-        {.name = "hub",
-         .value = "NAME",
-         .help = "task hub; its orchestrations are completed by --workers, so take one of its own",
-         .text = "norn-bench",
-         .string = &o.hub},
-        {.name = "server",
-         .value = "URL",
-         .help = "measure a server that runs already instead of an own one",
-         .string = &o.server},
-        {.name = "yardstick",
-         .value = "PROGRAM",
-         .help = "the same load on this bare loop first, and compare",
-         .string = &o.yardstick},
-        {.name = "no-verify",
-         .help = "do not read the ids back afterwards",
-         .flag = &o.is_unchecked},
-        {.name = "data",
-         .value = "DIR",
-         .help = "where; a new directory here, removed afterwards, if not given",
-         .string = &o.data},
-        {.name = "json", .help = "one JSON object", .flag = &o.as_json},
+        OPTION_NUMBER("rate", "N", "starts per second, sent whether or not the server keeps up",
+                      "10000", &o.rate, 1, 10000000),
+        OPTION_TEXT("spike", "RATE:SECONDS",
+                    "then so many for so long, then --duration at --rate again", NULL, &o.spike),
+        OPTION_FLAG("max", "flat out: each answer is followed by the next request at once",
+                    &o.is_flat_out),
+        OPTION_NUMBER("duration", "SECONDS", "how long the load lasts", "10", &o.duration, 1,
+                      86400),
+        OPTION_NUMBER("connections", "N", "kept open", "512", &o.connections, 1,
+                      INGEST_CONNECTIONS_MAX),
+        OPTION_NUMBER("depth", "N", "requests under way on one connection (pipelining)", "1",
+                      &o.depth, 1, INGEST_DEPTH_MAX),
+        OPTION_NUMBER("batch", "N", "starts in one request, through instances:batch; 0 = singly",
+                      "0", &o.batch, 0, INGEST_BATCH_MAX),
+        OPTION_NUMBER("body-bytes", "N", "size of a start", "300", &o.body_bytes, 1, 1 << 20),
+        OPTION_NUMBER("workers", "N", "connected workers that complete every instance at once", "0",
+                      &o.workers, 0, INGEST_WORKERS_MAX),
+        OPTION_NUMBER(
+            "service-ms", "N",
+            "with --workers: each instance has one step, of a mock service that takes so long", "0",
+            &o.service_ms, 0, 600000),
+        OPTION_TEXT(
+            "hub", "NAME",
+            "task hub; its orchestrations are completed by --workers, so take one of its own",
+            "norn-bench", &o.hub),
+        OPTION_TEXT("server", "URL", "measure a server that runs already instead of an own one",
+                    NULL, &o.server),
+        OPTION_TEXT("yardstick", "PROGRAM", "the same load on this bare loop first, and compare",
+                    NULL, &o.yardstick),
+        OPTION_FLAG("no-verify", "do not read the ids back afterwards", &o.is_unchecked),
+        BENCH_OPTIONS(&o.data, &o.as_json),
     };
     int exit_code = EXIT_CODE_OK;
     if (!options_read(command, specs, sizeof specs / sizeof *specs, argc, argv, &exit_code))

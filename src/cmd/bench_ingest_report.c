@@ -6,20 +6,9 @@
 
 #include "base/clock.h"
 #include "cmd/bench.h"
+#include "cmd/bench_report.h"
 
 #include <stdio.h>
-
-static void put_number(struct json *j, const char *key, double value)
-{
-    json_key(j, key);
-    json_double(j, value);
-}
-
-static void put_count(struct json *j, const char *key, uint64_t value)
-{
-    json_key(j, key);
-    json_uint64(j, value);
-}
 
 /* null for what is not known. */
 static void put_known(struct json *j, const char *key, bool is_known, uint64_t value)
@@ -29,17 +18,6 @@ static void put_known(struct json *j, const char *key, bool is_known, uint64_t v
         json_uint64(j, value);
     else
         json_null(j);
-}
-
-static void put_target(struct json *j, const char *key, bool is_reached)
-{
-    json_key(j, key);
-    json_text(j, is_reached ? "reached" : "missed");
-}
-
-static double ms_at(const struct histogram *h, uint32_t per_mille)
-{
-    return (double)histogram_at(h, per_mille) / 1000;
 }
 
 static double seconds(int64_t ns) { return (double)ns / (double)NS_PER_S; }
@@ -75,8 +53,6 @@ static void put_phase(struct json *j, const struct ingest_run *run, unsigned pha
 static void put_settings(struct json *j, const struct ingest_settings *s)
 {
     uint64_t starts_n = s->batch == 0 ? 1 : s->batch;
-    json_key(j, "benchmark");
-    json_text(j, "ingest");
     put_known(j, "rate", !s->is_flat_out, s->plan.phases[0].rate * starts_n);
     if (s->plan.phases_n > 1) {
         put_count(j, "spike_rate", s->plan.phases[1].rate * starts_n);
@@ -135,8 +111,7 @@ static void put_process(struct json *j, const struct ingest_run *run)
     put_number(j, "server_cpu_us_per_start", (double)run->server_cpu_ns / 1000 / acked);
     if (run->workers_n > 0)
         put_number(j, "worker_cpu_percent", (double)run->crowd_cpu_ns / elapsed);
-    put_count(j, "fsync_p50_us", histogram_at(&run->fsync_us, 500));
-    put_count(j, "fsync_p99_us", histogram_at(&run->fsync_us, 990));
+    put_fsync(j, &run->fsync_us);
 }
 
 /* What the run can show of the goals; a goal that its settings cannot show is left away. */
@@ -180,33 +155,29 @@ static void put_yardstick(struct json *j, const struct ingest_run *run,
 
 void ingest_report(const struct ingest_run *run, const struct ingest_run *yardstick, bool as_json)
 {
-    struct buffer text;
-    struct json j;
+    struct bench_report r;
+    struct json *j = &r.json;
     const struct ingest_load *load = &run->load;
     const struct ingest_plan *plan = &load->settings.plan;
-    buffer_init(&text, mem_process());
-    json_init(&j, &text);
-    json_object_begin(&j);
-    put_settings(&j, &load->settings);
-    put_count(&j, "starts", load->starts);
-    put_count(&j, "acked", load->acked);
-    put_phase(&j, run, 0, "");
+    bench_report_begin(&r, "ingest");
+    put_settings(j, &load->settings);
+    put_count(j, "starts", load->starts);
+    put_count(j, "acked", load->acked);
+    put_phase(j, run, 0, "");
     if (plan->phases_n > 1) {
-        put_phase(&j, run, 1, "spike_");
-        put_phase(&j, run, 2, "after_");
+        put_phase(j, run, 1, "spike_");
+        put_phase(j, run, 2, "after_");
         int64_t spike_end_ns = ingest_plan_phase_start_ns(plan, 2);
-        put_count(&j, "recovery_ms", (uint64_t)(load->recovered_ns - spike_end_ns) / 1000000);
+        put_count(j, "recovery_ms", (uint64_t)(load->recovered_ns - spike_end_ns) / 1000000);
     }
-    put_errors(&j, load);
-    put_known(&j, "lost", run->is_checked, run->check.lost);
-    put_known(&j, "unlisted", run->is_checked && run->check.is_listed, run->check.unlisted);
-    put_completions(&j, run);
-    put_known(&j, "backlog_max", run->backlog_max >= 0, (uint64_t)run->backlog_max);
-    put_known(&j, "oldest_age_ms", run->oldest_age_ms >= 0, (uint64_t)run->oldest_age_ms);
-    put_process(&j, run);
-    if (yardstick != NULL) put_yardstick(&j, run, yardstick);
-    put_targets(&j, run, yardstick);
-    json_object_end(&j);
-    bench_print(&text, as_json);
-    buffer_release(&text);
+    put_errors(j, load);
+    put_known(j, "lost", run->is_checked, run->check.lost);
+    put_known(j, "unlisted", run->is_checked && run->check.is_listed, run->check.unlisted);
+    put_completions(j, run);
+    put_known(j, "backlog_max", run->backlog_max >= 0, (uint64_t)run->backlog_max);
+    put_known(j, "oldest_age_ms", run->oldest_age_ms >= 0, (uint64_t)run->oldest_age_ms);
+    put_process(j, run);
+    if (yardstick != NULL) put_yardstick(j, run, yardstick);
+    put_targets(j, run, yardstick);
+    bench_report_end(&r, as_json);
 }

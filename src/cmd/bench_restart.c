@@ -5,6 +5,7 @@
  * under way goes on.
  */
 #include "cmd/bench.h"
+#include "cmd/bench_report.h"
 #include "cmd/command.h"
 
 #include "base/clock.h"
@@ -21,18 +22,6 @@ struct settings {
     bool as_json;
 };
 
-static struct engine *open_engine(const char *path)
-{
-    struct engine_options options;
-    struct engine *engine = NULL;
-    char text[ENGINE_DAMAGE_SIZE];
-    engine_options_init(&options);
-    options.directory = path;
-    if (engine_open(&options, text, &engine) == OK) return engine;
-    fprintf(stderr, "norn bench restart: %s\n", text);
-    return NULL;
-}
-
 static struct bench_load *new_load(const struct settings *s)
 {
     struct bench_load *load = mem_take_zero(mem_process(), sizeof *load);
@@ -47,7 +36,7 @@ static struct bench_load *new_load(const struct settings *s)
 /* Tells by one byte when enough is finished, and goes on until it is killed. */
 static void run_child(const struct settings *s, const char *path, int tell_fd)
 {
-    struct engine *engine = open_engine(path);
+    struct engine *engine = bench_engine_open(path, 0);
     struct bench_load *load = new_load(s);
     if (engine == NULL || load == NULL || !bench_load_open(load, engine)) _exit(EXIT_CODE_FAILED);
     while (load->finished < s->finished) bench_sleep_ms(10);
@@ -79,45 +68,31 @@ static bool load_and_kill(const struct settings *s, const char *path)
 static void report(const struct settings *s, int64_t open_ns, const struct host_stats *opened,
                    uint64_t finished_later, uint64_t rss_bytes)
 {
-    struct buffer text;
-    struct json j;
-    buffer_init(&text, mem_process());
-    json_init(&j, &text);
-    json_object_begin(&j);
-    json_key(&j, "benchmark");
-    json_text(&j, "restart");
-    json_key(&j, "finished");
-    json_uint64(&j, s->finished);
-    json_key(&j, "in_flight");
-    json_uint64(&j, s->in_flight);
-    json_key(&j, "open_ms");
-    json_double(&j, (double)open_ns / (double)NS_PER_MS);
-    json_key(&j, "recovered_frames");
-    json_uint64(&j, opened->recovered_frames);
-    json_key(&j, "instances_hot");
-    json_uint64(&j, opened->instances_hot);
-    json_key(&j, "instances_archived");
-    json_uint64(&j, opened->instances_archived);
-    json_key(&j, "finished_after_restart");
-    json_uint64(&j, finished_later);
-    json_key(&j, "rss_bytes");
-    json_uint64(&j, rss_bytes);
-    json_object_end(&j);
-    bench_print(&text, s->as_json);
-    buffer_release(&text);
+    struct bench_report r;
+    struct json *j = &r.json;
+    bench_report_begin(&r, "restart");
+    put_count(j, "finished", s->finished);
+    put_count(j, "in_flight", s->in_flight);
+    put_number(j, "open_ms", (double)open_ns / (double)NS_PER_MS);
+    put_count(j, "recovered_frames", opened->recovered_frames);
+    put_count(j, "instances_hot", opened->instances_hot);
+    put_count(j, "instances_archived", opened->instances_archived);
+    put_count(j, "finished_after_restart", finished_later);
+    put_count(j, "rss_bytes", rss_bytes);
+    bench_report_end(&r, s->as_json);
 }
 
 /* What was under way at the kill finishes once a worker is there again. */
 static int reopen(const struct settings *s, const char *path)
 {
     int64_t before_ns = clock_mono_ns();
-    struct engine *engine = open_engine(path);
+    struct engine *engine = bench_engine_open(path, 0);
     int64_t open_ns = clock_mono_ns() - before_ns;
     struct bench_load *load = new_load(s);
     struct host_stats opened;
     if (engine == NULL || load == NULL) return EXIT_CODE_FAILED;
     (void)engine_stats(engine, &opened);
-    uint64_t rss_bytes = bench_rss_bytes();
+    uint64_t rss_bytes = bench_rss_bytes(0);
     load->in_flight = 0;
     load->is_stopping = true;
     if (!bench_load_open(load, engine)) return EXIT_CODE_FAILED;
@@ -135,25 +110,11 @@ int bench_restart_run(const struct command *command, int argc, char **argv)
 {
     struct settings s = {.finished = 1000000, .in_flight = 10000};
     const struct option_spec specs[] = {
-        {.name = "finished",
-         .value = "N",
-         .help = "orchestrations finished before the kill",
-         .text = "1000000",
-         .number = &s.finished,
-         .least = 1,
-         .most = 1000000000},
-        {.name = "in-flight",
-         .value = "N",
-         .help = "orchestrations under way",
-         .text = "10000",
-         .number = &s.in_flight,
-         .least = 1,
-         .most = BENCH_SLOTS / 2},
-        {.name = "data",
-         .value = "DIR",
-         .help = "where; a new directory here, removed afterwards, if not given",
-         .string = &s.data},
-        {.name = "json", .help = "one JSON object", .flag = &s.as_json},
+        OPTION_NUMBER("finished", "N", "orchestrations finished before the kill", "1000000",
+                      &s.finished, 1, 1000000000),
+        OPTION_NUMBER("in-flight", "N", "orchestrations under way", "10000", &s.in_flight, 1,
+                      BENCH_SLOTS / 2),
+        BENCH_OPTIONS(&s.data, &s.as_json),
     };
     int exit_code = EXIT_CODE_OK;
     if (!options_read(command, specs, sizeof specs / sizeof *specs, argc, argv, &exit_code))

@@ -5,6 +5,7 @@
  * finish them all.
  */
 #include "cmd/bench.h"
+#include "cmd/bench_report.h"
 #include "cmd/command.h"
 
 #include "base/clock.h"
@@ -103,19 +104,6 @@ static void nudge(void *user)
     while (s->in_flight < STARTS_AT_ONCE && s->started < s->count) start_next(s);
 }
 
-static struct engine *open_engine(const char *path)
-{
-    struct engine_options options;
-    struct engine *engine = NULL;
-    char text[ENGINE_DAMAGE_SIZE];
-    engine_options_init(&options);
-    options.directory = path;
-    options.host.idle_evict_ms = 1000;
-    if (engine_open(&options, text, &engine) == OK) return engine;
-    fprintf(stderr, "norn bench sleepers: %s\n", text);
-    return NULL;
-}
-
 static enum status attach(struct sleepers *s, struct local_worker **worker)
 {
     struct local_program program = {
@@ -154,48 +142,33 @@ struct figures {
 
 static void report(const struct sleepers *s, const struct figures *f)
 {
-    struct buffer text;
-    struct json j;
-    buffer_init(&text, mem_process());
-    json_init(&j, &text);
-    json_object_begin(&j);
-    json_key(&j, "benchmark");
-    json_text(&j, "sleepers");
-    json_key(&j, "count");
-    json_uint64(&j, s->count);
-    json_key(&j, "asleep_s");
-    json_double(&j, f->asleep_s);
-    json_key(&j, "hot_when_asleep");
-    json_uint64(&j, f->hot);
-    json_key(&j, "rss_bytes");
-    json_uint64(&j, f->rss_bytes);
-    json_key(&j, "disk_bytes");
-    json_uint64(&j, f->disk_bytes);
-    json_key(&j, "restart_ms");
-    json_double(&j, f->restart_ms);
-    json_key(&j, "rss_after_restart_bytes");
-    json_uint64(&j, f->rss_after_bytes);
-    json_key(&j, "woken");
-    json_uint64(&j, s->awake);
-    json_key(&j, "wake_s");
-    json_double(&j, f->wake_s);
-    json_object_end(&j);
-    bench_print(&text, s->as_json);
-    buffer_release(&text);
+    struct bench_report r;
+    struct json *j = &r.json;
+    bench_report_begin(&r, "sleepers");
+    put_count(j, "count", s->count);
+    put_number(j, "asleep_s", f->asleep_s);
+    put_count(j, "hot_when_asleep", f->hot);
+    put_count(j, "rss_bytes", f->rss_bytes);
+    put_count(j, "disk_bytes", f->disk_bytes);
+    put_number(j, "restart_ms", f->restart_ms);
+    put_count(j, "rss_after_restart_bytes", f->rss_after_bytes);
+    put_count(j, "woken", s->awake);
+    put_number(j, "wake_s", f->wake_s);
+    bench_report_end(&r, s->as_json);
 }
 
 static bool sleep_phase(struct sleepers *s, const char *path, struct figures *f)
 {
     struct local_worker *worker = NULL;
     struct host_stats stats;
-    s->engine = open_engine(path);
+    s->engine = bench_engine_open(path, 1000);
     if (s->engine == NULL || attach(s, &worker) != OK) return false;
     int64_t start_ns = clock_mono_ns();
     fall_asleep(s, s->as_json);
     f->asleep_s = (double)(clock_mono_ns() - start_ns) / (double)NS_PER_S;
     (void)engine_stats(s->engine, &stats);
     f->hot = stats.instances_hot;
-    f->rss_bytes = bench_rss_bytes();
+    f->rss_bytes = bench_rss_bytes(0);
     local_worker_close(worker);
     engine_close(s->engine);
     local_worker_free(worker);
@@ -207,10 +180,10 @@ static bool wake_phase(struct sleepers *s, const char *path, struct figures *f)
 {
     struct local_worker *worker = NULL;
     int64_t start_ns = clock_mono_ns();
-    s->engine = open_engine(path);
+    s->engine = bench_engine_open(path, 1000);
     f->restart_ms = (double)(clock_mono_ns() - start_ns) / (double)NS_PER_MS;
     if (s->engine == NULL || attach(s, &worker) != OK) return false;
-    f->rss_after_bytes = bench_rss_bytes();
+    f->rss_after_bytes = bench_rss_bytes(0);
     while (clock_wall_ns() < s->due_ns) bench_sleep_ms(10);
     uint64_t awake = 0;
     int64_t moved_ns = clock_mono_ns();
@@ -231,25 +204,10 @@ int bench_sleepers_run(const struct command *command, int argc, char **argv)
 {
     struct sleepers s = {.count = 1000000};
     const struct option_spec specs[] = {
-        {.name = "count",
-         .value = "N",
-         .help = "instances",
-         .text = "1000000",
-         .number = &s.count,
-         .least = 1,
-         .most = 100000000},
-        {.name = "due",
-         .value = "SECONDS",
-         .help = "when all are due, after the start",
-         .text = "COUNT / 8000 + 65",
-         .number = &s.due_s,
-         .least = 1,
-         .most = 1000000},
-        {.name = "data",
-         .value = "DIR",
-         .help = "where; a new directory here, removed afterwards, if not given",
-         .string = &s.data},
-        {.name = "json", .help = "one JSON object", .flag = &s.as_json},
+        OPTION_NUMBER("count", "N", "instances", "1000000", &s.count, 1, 100000000),
+        OPTION_NUMBER("due", "SECONDS", "when all are due, after the start", "COUNT / 8000 + 65",
+                      &s.due_s, 1, 1000000),
+        BENCH_OPTIONS(&s.data, &s.as_json),
     };
     int exit_code = EXIT_CODE_OK;
     if (!options_read(command, specs, sizeof specs / sizeof *specs, argc, argv, &exit_code))

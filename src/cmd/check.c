@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "cli/moment.h"
+#include "base/units.h"
 #include "cli/print.h"
 #include "host/engine.h"
 #include "host/format.h"
@@ -80,11 +80,11 @@ static void check_shard(struct checking *c, uint32_t shard)
     struct archive_report report;
     char directory[64];
     char found[CHECK_DAMAGE_SIZE];
-    char size[MOMENT_SIZE];
+    char size[UNITS_SIZE];
 
     (void)snprintf(directory, sizeof directory, "shard-%u/archive", shard);
     enum status status = archive_check(c->io, c->path, directory, mem_process(), &report);
-    size_format(report.bytes, size);
+    size_describe(report.bytes, size);
     if (status != OK)
         (void)snprintf(found, sizeof found, "%s", report.damage);
     else

@@ -7,12 +7,11 @@
 #include "cmd/command.h"
 #include "cmd/local_worker.h"
 
-#include "base/clock.h"
 #include "base/mem.h"
+#include "base/moment.h"
 
 #include <stdio.h>
 #include <sys/stat.h>
-#include <time.h>
 
 static const char *const cities[] = {"\"Tokyo\"", "\"Seattle\"", "\"London\""};
 static const char *const greetings[] = {"\"Hello Tokyo!\"", "\"Hello Seattle!\"",
@@ -64,14 +63,10 @@ static void print_event(size_t number, struct bytes event)
     struct event_head head;
     struct event_scheduled scheduled;
     struct arena arena;
-    char time_text[32] = "";
+    char time[MOMENT_SIZE];
     if (event_head_decode(event, &head) != OK) return;
-    time_t seconds = (time_t)(head.time_ns / NS_PER_S);
-    struct tm parts;
-    if (gmtime_r(&seconds, &parts) != NULL)
-        strftime(time_text, sizeof time_text, "%H:%M:%S", &parts);
-    printf("  %2zu  %s.%03d  %-20s", number, time_text, (int)(head.time_ns / NS_PER_MS % 1000),
-           event_name(head.kind));
+    (void)moment_format(moment_of_ns(head.time_ns), 3, time);
+    printf("  %2zu  %.12s  %-20s", number, time + strlen("2026-11-15T"), event_name(head.kind));
     if (head.id >= 0) printf("  id %d", head.id);
     if (head.ref >= 0) printf("  of %d", head.ref);
     arena_init(&arena, mem_process(), 256);
@@ -125,11 +120,7 @@ int demo_run(const struct command *command, int argc, char **argv)
 {
     const char *data = "norn-data";
     const struct option_spec specs[] = {
-        {.name = "data",
-         .value = "DIR",
-         .help = "data directory",
-         .text = "./norn-data",
-         .string = &data},
+        OPTION_TEXT("data", "DIR", "data directory", "./norn-data", &data),
     };
     int exit_code = EXIT_CODE_OK;
     if (!options_read(command, specs, 1, argc, argv, &exit_code)) return exit_code;

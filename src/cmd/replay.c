@@ -130,15 +130,10 @@ int replay_run(const struct command *command, int argc, char **argv)
 {
     struct words words = {.entry = "norn_register"};
     const struct option_spec specs[] = {
-        {.name = "with",
-         .value = "LIBRARY",
-         .help = "shared library with the orchestrators",
-         .string = &words.library},
-        {.name = "entry",
-         .value = "FUNCTION",
-         .help = "its function that registers them, void (norn_worker *)",
-         .text = "norn_register",
-         .string = &words.entry},
+        OPTION_TEXT("with", "LIBRARY", "shared library with the orchestrators", NULL,
+                    &words.library),
+        OPTION_TEXT("entry", "FUNCTION", "its function that registers them, void (norn_worker *)",
+                    "norn_register", &words.entry),
     };
     struct word_list given;
     int exit_code;

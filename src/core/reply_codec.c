@@ -5,50 +5,12 @@
  */
 #include "core/replies.h"
 
+#include "base/moment.h"
 #include "core/limits.h"
 #include "core/state.h"
 #include "wire/json.h"
 #include "wire/json_read.h"
 #include "wire/pb.h"
-
-#define NS_PER_SECOND INT64_C(1000000000)
-#define SECONDS_PER_DAY INT64_C(86400)
-#define TIME_TEXT_SIZE 30 /* "2026-11-15T12:00:00.123456789Z" */
-
-static void put_digits(char *out, int64_t value, unsigned places)
-{
-    assert(value >= 0);
-    while (places-- > 0) {
-        out[places] = (char)('0' + value % 10);
-        value /= 10;
-    }
-    assert(value == 0);
-}
-
-/* RFC 3339 in UTC. The calendar is counted in years that begin in March, so that the leap day is
- * the last one. */
-static void time_text(int64_t time_ns, char out[TIME_TEXT_SIZE])
-{
-    assert(time_ns >= 0); /* the engine's clock begins in 1970 and ends before 2263 */
-    int64_t seconds = time_ns / NS_PER_SECOND;
-    int64_t days = seconds / SECONDS_PER_DAY + 719468; /* since 0000-03-01 */
-    int64_t second = seconds % SECONDS_PER_DAY;
-    int64_t era = days / 146097; /* 400 years */
-    int64_t day = days % 146097;
-    int64_t year = (day - day / 1460 + day / 36524 - day / 146096) / 365;
-    day -= 365 * year + year / 4 - year / 100;
-    int64_t month = (5 * day + 2) / 153; /* from March */
-    day -= (153 * month + 2) / 5;
-    month = month < 10 ? month + 3 : month - 9;
-    memcpy(out, "0000-00-00T00:00:00.000000000Z", TIME_TEXT_SIZE);
-    put_digits(out, 400 * era + year + (month <= 2), 4);
-    put_digits(out + 5, month, 2);
-    put_digits(out + 8, day + 1, 2);
-    put_digits(out + 11, second / 3600, 2);
-    put_digits(out + 14, second / 60 % 60, 2);
-    put_digits(out + 17, second % 60, 2);
-    put_digits(out + 20, time_ns % NS_PER_SECOND, 9);
-}
 
 static bool is_json(struct bytes text)
 {
@@ -105,7 +67,7 @@ static void put_status(struct json *j, enum orchestration_status status)
 void reply_note_write(struct buffer *out, const struct reply_note *note)
 {
     struct json j;
-    char time[TIME_TEXT_SIZE];
+    char time[MOMENT_SIZE];
     json_init(&j, out);
     json_object_begin(&j);
     json_key(&j, "event");
@@ -122,8 +84,7 @@ void reply_note_write(struct buffer *out, const struct reply_note *note)
     }
     put_status(&j, note->status);
     json_key(&j, "time");
-    time_text(note->time_ns, time);
-    json_bytes(&j, bytes_make(time, sizeof time));
+    json_bytes(&j, bytes_make(time, moment_format(moment_of_ns(note->time_ns), 9, time)));
     if (note->output.has) put_output(&j, note->output.value);
     if (note->failure.has) put_failure(&j, note->failure.value);
     json_object_end(&j);

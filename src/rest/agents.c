@@ -243,12 +243,13 @@ static void write_items(struct poll *poll, struct buffer *out)
         const struct parcel *parcel = container_of(n, struct parcel, node);
         struct bytes message = buffer_view(&parcel->message);
         int64_t complete_by_ms = (int64_t)load_u64(message.ptr);
-        char time[TIME_TEXT_SIZE];
+        char time[MOMENT_SIZE];
         if (complete_by_ms == 0 || poll->has_lease) complete_by_ms = wall_ms + poll->lease_ms;
         if (n != list_first(&poll->parcels)) buffer_append_bytes(out, BYTES_LITERAL(","));
         buffer_append(out, message.ptr + MESSAGE_HEAD_SIZE, message.len - MESSAGE_HEAD_SIZE);
         buffer_append_bytes(out, BYTES_LITERAL(",\"completeBy\":\""));
-        buffer_append(out, time, time_text(complete_by_ms * 1000000, time));
+        buffer_append(out, time,
+                      moment_format(moment_of_ms(complete_by_ms), MOMENT_SHORTEST, time));
         buffer_append_bytes(out, BYTES_LITERAL("\"}"));
     }
     buffer_append_bytes(out, BYTES_LITERAL("]}"));
@@ -513,7 +514,7 @@ static bool read_duration(struct ask *ask, const struct body_value *value, int64
     int64_t ms;
 
     if (!value->has) return true;
-    if (!duration_read_bytes(value->text, &ms) || ms > max_ms) return bad_field(ask, what);
+    if (!duration_parse(value->text, &ms) || ms > max_ms) return bad_field(ask, what);
     *out = ms;
     return true;
 }

@@ -194,17 +194,6 @@ bool ask_post_as_is(struct errand *errand)
     return false;
 }
 
-struct bytes key_make(struct arena *arena, struct bytes hub, struct bytes id)
-{
-    uint8_t *key = arena_alloc(arena, hub.len + 1 + id.len);
-
-    if (key == NULL) return BYTES_NONE;
-    memcpy(key, hub.ptr, hub.len);
-    key[hub.len] = '/';
-    if (id.len > 0) memcpy(key + hub.len + 1, id.ptr, id.len);
-    return bytes_make(key, hub.len + 1 + id.len);
-}
-
 bool ask_post(struct errand *errand, struct bytes id)
 {
     errand->request.key = key_make(&errand->arena, errand_ask(errand)->hub, id);

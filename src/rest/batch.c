@@ -98,21 +98,6 @@ static void on_started(struct errand *errand)
 
 /* ---- beginning lines ---- */
 
-/* The next line that has something in it. */
-static bool next_line(struct bytes *rest, struct bytes *line)
-{
-    while (rest->len > 0) {
-        const uint8_t *end = memchr(rest->ptr, '\n', rest->len);
-        size_t len = end == NULL ? rest->len : (size_t)(end - rest->ptr);
-        size_t over = end == NULL ? len : len + 1;
-        *line = bytes_make(rest->ptr, len);
-        *rest = bytes_make(rest->ptr + over, rest->len - over);
-        if (line->len > 0 && line->ptr[line->len - 1] == '\r') line->len--;
-        if (line->len > 0) return true;
-    }
-    return false;
-}
-
 /* False: the engine takes nothing now; the line is to be begun again. */
 static bool line_begin(struct batch *b, struct bytes line)
 {
@@ -189,7 +174,7 @@ static void batch_begin(struct batch *b)
 
     while (!b->is_stuck && b->begun_n - b->sent_n < WINDOW_N) {
         struct bytes before = b->rest;
-        if (!next_line(&b->rest, &line)) break;
+        if (!body_next_line(&b->rest, &line)) break;
         b->is_stuck = !line_begin(b, line);
         if (b->is_stuck) b->rest = before;
     }
@@ -231,7 +216,7 @@ static uint32_t count_lines(struct bytes rest)
     struct bytes line;
     uint32_t n = 0;
 
-    while (next_line(&rest, &line)) n++;
+    while (body_next_line(&rest, &line)) n++;
     return n;
 }
 

@@ -225,3 +225,17 @@ const char *json_check(struct bytes text, struct bytes *raw, size_t *offset)
     *offset = scan_offset(&s);
     return s.problem;
 }
+
+bool body_next_line(struct bytes *rest, struct bytes *line)
+{
+    while (rest->len > 0) {
+        const uint8_t *end = memchr(rest->ptr, '\n', rest->len);
+        size_t len = end == NULL ? rest->len : (size_t)(end - rest->ptr);
+        size_t over = end == NULL ? len : len + 1;
+        *line = bytes_make(rest->ptr, len);
+        *rest = bytes_make(rest->ptr + over, rest->len - over);
+        if (line->len > 0 && line->ptr[line->len - 1] == '\r') line->len--;
+        if (line->len > 0) return true;
+    }
+    return false;
+}

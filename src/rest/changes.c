@@ -5,6 +5,8 @@
  */
 #include "rest/changes.h"
 
+#include "base/units.h"
+
 #include <stdio.h>
 
 #define KEPT_SIZE_MAX ((size_t)4 << 20)
@@ -216,16 +218,12 @@ void changes_id(const struct changes *c, uint64_t number, char out[CHANGES_ID_SI
 bool changes_seek(struct changes *c, struct reader_of_changes *reader, struct bytes id)
 {
     char prefix[CHANGES_ID_SIZE];
-    uint64_t number = 0;
+    uint64_t number;
 
     changes_id(c, 0, prefix);
     size_t len = strlen(prefix) - 1;
-    if (!bytes_start_with(id, bytes_make(prefix, len)) || id.len == len || id.len > len + 18)
-        return false;
-    for (; len < id.len; len++) {
-        if (id.ptr[len] < '0' || id.ptr[len] > '9') return false;
-        number = number * 10 + (uint64_t)(id.ptr[len] - '0');
-    }
+    if (!bytes_start_with(id, bytes_make(prefix, len))) return false;
+    if (!decimal_parse(bytes_make(id.ptr + len, id.len - len), INT64_MAX, &number)) return false;
     if (number + 1 < c->first || number + 1 > c->next) return false;
     reader->next = number + 1;
     reader->page = NULL;

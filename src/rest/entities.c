@@ -148,24 +148,7 @@ static void signal_entity(struct ask *ask)
 
 /* ---- lists ---- */
 
-static void encode_entities(struct errand *errand)
-{
-    const struct request *request = &errand->request;
-    size_t n = 0;
-    struct json j;
-
-    if (request->status != OK) return;
-    json_init(&j, &errand->reply);
-    json_object_begin(&j);
-    json_key(&j, "items");
-    json_array_begin(&j);
-    for (; n < request->rows_n && (n == 0 || errand->reply.len < PAGE_SIZE_MAX); n++) {
-        write_entity(&j, &request->rows[n], errand->flag);
-    }
-    json_array_end(&j);
-    cursor_write_rows(&j, request, n);
-    json_object_end(&j);
-}
+static void encode_entities(struct errand *errand) { write_rows(errand, write_entity); }
 
 static bool read_time(struct ask *ask, const char *name, bool is_rounded_up, int64_t *ms)
 {

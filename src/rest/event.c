@@ -144,18 +144,6 @@ static void put_repeated(struct json *j, const ProtobufCFieldDescriptor *d, stru
     json_array_end(j);
 }
 
-/* One that came before in this message: a key may stand only once. */
-static bool is_seen(struct bytes bytes, const struct pb_field *field)
-{
-    struct pb_reader r = pb_reader_make(bytes);
-    struct pb_field other;
-
-    while (pb_next(&r, &other) && other.raw.ptr < field->raw.ptr) {
-        if (other.number == field->number) return true;
-    }
-    return false;
-}
-
 /* The status of an end, in the words of the API. */
 static bool put_status(struct json *j, const ProtobufCFieldDescriptor *d,
                        const struct pb_field *field)
@@ -178,7 +166,7 @@ static void put_fields(struct json *j, const ProtobufCMessageDescriptor *type, s
     while (pb_next(&r, &field)) {
         const ProtobufCFieldDescriptor *d =
             protobuf_c_message_descriptor_get_field(type, field.number);
-        if (d == NULL || is_seen(bytes, &field) || put_status(j, d, &field)) continue;
+        if (d == NULL || pb_is_repeated(bytes, &field) || put_status(j, d, &field)) continue;
         bool is_failure = strcmp(d->name, "failure_details") == 0;
         json_key_bytes(j, camel_case(is_failure ? "failure" : d->name, key));
         if (d->label == PROTOBUF_C_LABEL_REPEATED)

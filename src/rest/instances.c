@@ -221,16 +221,11 @@ static void raise_event(struct ask *ask)
 /* "3", or "-" for the turn. */
 static bool task_id_read(struct bytes text, int32_t *out)
 {
-    int64_t value = 0;
+    uint64_t value;
 
     *out = -1;
     if (bytes_equal(text, BYTES_LITERAL("-"))) return true;
-    if (text.len == 0 || text.len > 10) return false;
-    for (size_t n = 0; n < text.len; n++) {
-        if (text.ptr[n] < '0' || text.ptr[n] > '9') return false;
-        value = value * 10 + (text.ptr[n] - '0');
-    }
-    if (value > INT32_MAX) return false;
+    if (!decimal_parse(text, INT32_MAX, &value)) return false;
     *out = (int32_t)value;
     return true;
 }
@@ -273,22 +268,8 @@ static void encode_origin(struct errand *errand)
         errand->request.status = E_NOT_FOUND;
     }
     if (errand->request.status != OK) return;
-    struct bytes name = arena_copy(&errand->arena, view->name);
-    struct bytes version = arena_copy(&errand->arena, view->version.value);
-    struct bytes input = arena_copy(&errand->arena, view->input.value);
-    struct bytes tags = arena_copy(&errand->arena, view->tags);
-    if (name.len != view->name.len || version.len != view->version.value.len ||
-        input.len != view->input.value.len || tags.len != view->tags.len) {
+    if (!start_of_view(&errand->arena, view, &errand->request.start))
         errand->request.status = E_NOMEM;
-        return;
-    }
-    errand->request.start = (struct input_start){
-        .name = name,
-        .version = {.value = version, .has = view->version.has},
-        .input = {.value = input, .has = view->input.has},
-        .tags = tags,
-        .reuse = REUSE_NEVER,
-    };
 }
 
 static void on_origin(struct errand *errand)

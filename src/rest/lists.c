@@ -10,8 +10,7 @@
 #define COUNT_LIMIT_DEFAULT 100000
 #define COUNT_LIMIT_MAX 100000000
 
-/* On the host's thread. */
-static void encode_rows(struct errand *errand)
+void write_rows(struct errand *errand, write_row_fn *write)
 {
     const struct request *request = &errand->request;
     size_t n = 0;
@@ -23,12 +22,15 @@ static void encode_rows(struct errand *errand)
     json_key(&j, "items");
     json_array_begin(&j);
     for (; n < request->rows_n && (n == 0 || errand->reply.len < PAGE_SIZE_MAX); n++) {
-        write_instance(&j, &request->rows[n], errand->flag);
+        write(&j, &request->rows[n], errand->flag);
     }
     json_array_end(&j);
     cursor_write_rows(&j, request, n);
     json_object_end(&j);
 }
+
+/* On the host's thread. */
+static void encode_rows(struct errand *errand) { write_rows(errand, write_instance); }
 
 static void list_instances(struct ask *ask)
 {

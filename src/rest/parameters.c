@@ -4,6 +4,8 @@
  */
 #include "rest/state.h"
 
+#include "base/clock.h"
+
 #define WAIT_MAX_S 60u
 
 void ask_bad_parameter(struct ask *ask, const char *name, const char *what)
@@ -27,15 +29,7 @@ bool ask_read_bool(struct ask *ask, const char *name, bool *out)
 
 static bool number_read(struct bytes text, int64_t *out)
 {
-    int64_t value = 0;
-
-    if (text.len == 0 || text.len > 18) return false;
-    for (size_t n = 0; n < text.len; n++) {
-        if (text.ptr[n] < '0' || text.ptr[n] > '9') return false;
-        value = value * 10 + (text.ptr[n] - '0');
-    }
-    *out = value;
-    return true;
+    return decimal_parse(text, INT64_MAX, (uint64_t *)out);
 }
 
 bool ask_read_number(struct ask *ask, const char *name, int64_t min, int64_t max, int64_t *out)
@@ -60,7 +54,7 @@ bool ask_read_duration_ms(struct ask *ask, const char *name, int64_t max_ms, int
     int64_t ms;
 
     if (!text.has) return true;
-    if (!duration_read_bytes(text.value, &ms) || ms > max_ms) {
+    if (!duration_parse(text.value, &ms) || ms > max_ms) {
         ask_problem(ask, PROBLEM_BAD_PARAMETER, NULL,
                     "the parameter '%s' must be a duration like 250ms, 10s, 5m or 2h, at most %lld "
                     "ms",
@@ -69,6 +63,15 @@ bool ask_read_duration_ms(struct ask *ask, const char *name, int64_t max_ms, int
     }
     *out = ms;
     return true;
+}
+
+bool time_or_ago_read(struct bytes text, int64_t wall_ns, int64_t *ns)
+{
+    int64_t ms, ago_ns;
+
+    if (time_parse(text, ns)) return true;
+    if (!duration_parse(text, &ms) || __builtin_mul_overflow(ms, NS_PER_MS, &ago_ns)) return false;
+    return !__builtin_sub_overflow(wall_ns, ago_ns, ns);
 }
 
 /* Preferences have commas or semicolons between them; what is not understood is ignored, as the

@@ -92,7 +92,7 @@ static bool read_timeout(struct ask *ask, const struct body_value *value, int64_
 {
     *ms = TIMEOUT_DEFAULT_MS;
     if (!value->has) return true;
-    if (duration_read_bytes(value->text, ms) && *ms > 0 && *ms <= TIMEOUT_MAX_MS) return true;
+    if (duration_parse(value->text, ms) && *ms > 0 && *ms <= TIMEOUT_MAX_MS) return true;
     ask_problem(ask, PROBLEM_BAD_JSON, NULL,
                 "the field 'timeout' must be a duration like 30s, of up to an hour");
     return false;

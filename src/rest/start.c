@@ -157,7 +157,7 @@ static bool take_schedule(struct errand *errand, const struct body_value *value,
     int64_t ns;
 
     if (!value->has) return true;
-    if (!time_read(value->text, &ns)) {
+    if (!time_parse(value->text, &ns)) {
         return refuse(error, PROBLEM_BAD_JSON,
                       "the field 'scheduledAt' must be a time like 2026-11-16T08:00:00Z");
     }

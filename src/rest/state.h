@@ -24,7 +24,9 @@
 #include "base/assert.h"
 #include "base/heap.h"
 #include "base/list.h"
+#include "base/moment.h"
 #include "base/rng.h"
+#include "base/units.h"
 #include "core/core.h"
 #include "rest/rest.h"
 #include "server/desk.h"
@@ -166,8 +168,6 @@ struct errand *ask_errand(struct ask *ask, enum request_kind kind);
  * without memory. */
 struct bytes errand_copy(struct errand *errand, struct bytes text);
 static inline struct ask *errand_ask(const struct errand *errand) { return errand->user; }
-/* hub '/' id in the arena; empty without memory. */
-struct bytes key_make(struct arena *arena, struct bytes hub, struct bytes id);
 /* Sets the key (hub '/' id) and posts it. False: the ask was answered too-busy, the errand
  * ended. */
 bool ask_post(struct errand *errand, struct bytes id);
@@ -292,11 +292,13 @@ bool body_read(struct ask *ask, struct bytes text, struct arena *arena,
  * parsed by body_parse() is well formed; error->detail is set when a value is no text. */
 bool body_next_text(struct bytes *rest, struct arena *arena, struct bytes *key, struct bytes *value,
                     struct body_error *error);
+/* The next line of a body that has something in it, without its end; false: there is none. */
+bool body_next_line(struct bytes *rest, struct bytes *line);
 /* NULL when the whole text is one JSON value in UTF-8; else what is wrong, *offset where. *raw:
  * without the space around it. */
 const char *json_check(struct bytes text, struct bytes *raw, size_t *offset);
 
-/* ---- writing: write.c, view.c, times.c ---- */
+/* ---- writing: write.c, view.c ---- */
 
 /* Tags of our own; "norn." is refused in others. */
 #define TAG_PREFIX "norn."
@@ -312,10 +314,11 @@ void write_maybe_of(struct json *j, const char *key, struct maybe text);
 /* RFC 3339 with as many digits as needed. */
 void write_time(struct json *j, int64_t ns);
 void write_time_of(struct json *j, const char *key, int64_t ns);
-#define TIME_TEXT_SIZE 36
-size_t time_text(int64_t ns, char out[TIME_TEXT_SIZE]);
 /* An instance as the document has it. */
 void write_instance(struct json *j, const struct instance_view *view, bool with_payloads);
+/* The rows of the answer as the items of a page, and its cursor. On the host's thread. */
+typedef void write_row_fn(struct json *j, const struct instance_view *view, bool with_payloads);
+void write_rows(struct errand *errand, write_row_fn *write);
 /* "running" */
 const char *status_word(enum orchestration_status status);
 bool status_of_word(struct bytes word, enum orchestration_status *out);
@@ -324,17 +327,12 @@ void write_failure(struct json *j, struct bytes details);
 /* A history event; see event.c. */
 void write_event(struct json *j, struct bytes event);
 
-/* RFC 3339, in UTC or with an offset. */
-bool time_read(struct bytes text, int64_t *ns);
-/* "250ms", "10s", "5m", "2h", "7d". */
-bool duration_read_bytes(struct bytes text, int64_t *ms);
-/* Either: a duration is so long before wall_ns. */
-bool time_or_ago_read(struct bytes text, int64_t wall_ns, int64_t *ns);
-
 /* ---- parameters: parameters.c; false: answered ---- */
 
 bool ask_read_bool(struct ask *ask, const char *name, bool *out); /* untouched when absent */
 bool ask_read_number(struct ask *ask, const char *name, int64_t min, int64_t max, int64_t *out);
+/* A time as RFC 3339 has it, or a duration: so long before wall_ns. */
+bool time_or_ago_read(struct bytes text, int64_t wall_ns, int64_t *ns);
 bool ask_read_duration_ms(struct ask *ask, const char *name, int64_t max_ms, int64_t *out);
 /* Says what is wrong with a value of the query. */
 void ask_bad_parameter(struct ask *ask, const char *name, const char *what);

@@ -117,7 +117,6 @@ static void checkpoint(struct ask *ask)
 static bool read_to(struct ask *ask, const struct body_value *to, struct stream_request *request)
 {
     struct bytes raw = to->raw;
-    int64_t offset = 0;
 
     if (to->has && raw.len > 2 && raw.ptr[0] == '"') {
         struct bytes text = bytes_make(raw.ptr + 1, raw.len - 2);
@@ -128,18 +127,11 @@ static bool read_to(struct ask *ask, const struct body_value *to, struct stream_
         request->read.from_kind = STREAM_FROM_TIME;
         if (time_or_ago_read(text, rest_wall_ns(), &request->read.time_ns)) return true;
     }
-    bool is_number = to->has && raw.len > 0 && raw.len <= 18;
-    for (size_t i = 0; is_number && i < raw.len; i++) {
-        is_number = raw.ptr[i] >= '0' && raw.ptr[i] <= '9';
-        offset = offset * 10 + (raw.ptr[i] - '0');
-    }
     request->read.from_kind = STREAM_FROM_OFFSET;
-    request->read.offset = (uint64_t)offset;
-    if (!is_number) {
-        ask_problem(ask, PROBLEM_BAD_REQUEST, NULL,
-                    "'to' must be \"first\", \"next\", an offset or a time");
-    }
-    return is_number;
+    if (to->has && decimal_parse(raw, INT64_MAX, &request->read.offset)) return true;
+    ask_problem(ask, PROBLEM_BAD_REQUEST, NULL,
+                "'to' must be \"first\", \"next\", an offset or a time");
+    return false;
 }
 
 static void seek(struct ask *ask)

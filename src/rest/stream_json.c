@@ -74,20 +74,9 @@ void write_messages(struct json *j, const struct stream_request *request)
 
 bool ask_path_number(struct ask *ask, unsigned n, const char *what, uint64_t max, uint64_t *out)
 {
-    struct bytes text = ask->path[n];
-    uint64_t value = 0;
-    bool is_number = text.len > 0 && text.len <= 19;
-
-    for (size_t i = 0; is_number && i < text.len; i++) {
-        is_number = text.ptr[i] >= '0' && text.ptr[i] <= '9';
-        value = value * 10 + (uint64_t)(text.ptr[i] - '0');
-    }
-    if (!is_number || value > max) {
-        ask_problem(ask, PROBLEM_BAD_REQUEST, NULL, "the %s in the path must be a number", what);
-        return false;
-    }
-    *out = value;
-    return true;
+    if (decimal_parse(ask->path[n], max, out)) return true;
+    ask_problem(ask, PROBLEM_BAD_REQUEST, NULL, "the %s in the path must be a number", what);
+    return false;
 }
 
 bool body_is_empty(struct ask *ask)
@@ -104,7 +93,7 @@ bool field_duration_ms(struct ask *ask, const char *name, const struct body_valu
     int64_t ms;
 
     if (!value->has) return true;
-    if (!duration_read_bytes(value->text, &ms) || ms > max_ms) {
+    if (!duration_parse(value->text, &ms) || ms > max_ms) {
         ask_problem(ask, PROBLEM_BAD_REQUEST, NULL,
                     "'%s' must be a duration like 250ms, 10s, 5m or 2h, at most %lld ms", name,
                     (long long)max_ms);

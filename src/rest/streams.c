@@ -6,24 +6,15 @@
 
 #include "stream/info.h"
 
-#include <stdio.h>
-
 #define YEARS_MS (INT64_C(1000) * 365 * 24 * 3600 * 1000)
 
 /* ---- settings and info ---- */
 
-/* In the largest unit that gives a whole number. */
 static void write_duration_of(struct json *j, const char *key, int64_t ms)
 {
-    static const struct {
-        int64_t ms;
-        const char *unit;
-    } units[] = {{86400000, "d"}, {3600000, "h"}, {60000, "m"}, {1000, "s"}, {1, "ms"}};
-    char text[32];
-    size_t i = 0;
+    char text[UNITS_SIZE];
 
-    while (ms % units[i].ms != 0) i++;
-    (void)snprintf(text, sizeof text, "%lld%s", (long long)(ms / units[i].ms), units[i].unit);
+    duration_format(ms, text);
     json_key(j, key);
     json_text(j, text);
 }
@@ -337,20 +328,6 @@ static void append_one(struct ask *ask, bool is_json)
     (void)stream_errand_post(errand);
 }
 
-static bool next_line(struct bytes *rest, struct bytes *line)
-{
-    while (rest->len > 0) {
-        const uint8_t *end = memchr(rest->ptr, '\n', rest->len);
-        size_t len = end == NULL ? rest->len : (size_t)(end - rest->ptr);
-        size_t over = end == NULL ? len : len + 1;
-        *line = bytes_make(rest->ptr, len);
-        *rest = bytes_make(rest->ptr + over, rest->len - over);
-        if (line->len > 0 && line->ptr[line->len - 1] == '\r') line->len--;
-        if (line->len > 0) return true;
-    }
-    return false;
-}
-
 /* {"key":"k","value":...,"partition":0}. False: answered. */
 static bool read_line(struct ask *ask, struct arena *arena, struct bytes line, uint32_t number,
                       struct stream_append *item)
@@ -391,7 +368,7 @@ static void append_many(struct ask *ask)
     struct bytes line;
     uint32_t n = 0;
 
-    for (struct bytes at = rest; next_line(&at, &line);) n++;
+    for (struct bytes at = rest; body_next_line(&at, &line);) n++;
     if (n == 0 || n > STREAM_APPEND_N_MAX) {
         ask_problem(ask, PROBLEM_BAD_REQUEST, NULL, "an append has 1 to %u lines, this has %u",
                     STREAM_APPEND_N_MAX, n);
@@ -405,7 +382,7 @@ static void append_many(struct ask *ask)
         stream_errand_end(errand);
         return;
     }
-    for (uint32_t i = 0; i < n && next_line(&rest, &line); i++) {
+    for (uint32_t i = 0; i < n && body_next_line(&rest, &line); i++) {
         if (read_line(ask, &errand->arena, line, i + 1, &items[i])) continue;
         stream_errand_end(errand);
         return;
@@ -432,7 +409,6 @@ static void append(struct ask *ask)
 static bool read_from(struct ask *ask, struct stream_request *request)
 {
     struct maybe from = ask_parameter(ask, "from");
-    int64_t offset = 0;
 
     request->read.from_kind = STREAM_FROM_FIRST;
     if (!from.has || bytes_equal(from.value, BYTES_LITERAL("first"))) return true;
@@ -443,14 +419,9 @@ static bool read_from(struct ask *ask, struct stream_request *request)
         return true;
     }
     request->read.from_kind = STREAM_FROM_OFFSET;
-    bool is_number = from.value.len > 0 && from.value.len <= 18;
-    for (size_t i = 0; is_number && i < from.value.len; i++) {
-        is_number = from.value.ptr[i] >= '0' && from.value.ptr[i] <= '9';
-        offset = offset * 10 + (from.value.ptr[i] - '0');
-    }
-    request->read.offset = (uint64_t)offset;
-    if (!is_number) ask_bad_parameter(ask, "from", "must be first, next, an offset or a time");
-    return is_number;
+    if (decimal_parse(from.value, INT64_MAX, &request->read.offset)) return true;
+    ask_bad_parameter(ask, "from", "must be first, next, an offset or a time");
+    return false;
 }
 
 static void read_partition(struct ask *ask)

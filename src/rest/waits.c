@@ -61,26 +61,12 @@ static void on_looked(struct errand *errand)
 
 /* ---- giving up ---- */
 
-/* The engine only compares the pointer of what is cancelled. */
-static bool cancel_post(struct rest *r, struct errand *errand)
-{
-    struct errand *cancel = errand_new(r->desk, REQUEST_CANCEL, NULL);
-
-    if (cancel == NULL) return false;
-    cancel->request.cancelled = &errand->request;
-    cancel->request.key = arena_copy(&cancel->arena, errand->request.key);
-    cancel->done = errand_free;
-    if (cancel->request.key.ptr != NULL && errand_post(cancel, -1)) return true;
-    errand_free(cancel);
-    return false;
-}
-
 bool wait_cancels_retry(struct rest *r)
 {
     struct list *node;
 
     while ((node = list_first(&r->uncancelled)) != NULL) {
-        if (!cancel_post(r, container_of(node, struct errand, of_user))) return false;
+        if (!errand_cancel(container_of(node, struct errand, of_user))) return false;
         list_remove(node);
     }
     return true;
@@ -94,7 +80,7 @@ static struct bytes wait_cancel(struct ask *ask)
     wait->errand = NULL;
     ask->ops = NULL;
     ask_set_time(ask, HEAP_NEVER);
-    if (!cancel_post(ask->rest, errand)) list_push_back(&ask->rest->uncancelled, &errand->of_user);
+    if (!errand_cancel(errand)) list_push_back(&ask->rest->uncancelled, &errand->of_user);
     return errand->request.key; /* lives as long as the errand is with the engine */
 }
 

@@ -142,7 +142,7 @@ static void renew(struct ask *ask)
 
     if (!body_read(ask, ask_body(ask), &ask->arena, fields, 1, &value)) return;
     if (value.has &&
-        (!duration_read_bytes(value.text, &lease_ms) || lease_ms < 1 || lease_ms > LEASE_MS_MAX)) {
+        (!duration_parse(value.text, &lease_ms) || lease_ms < 1 || lease_ms > LEASE_MS_MAX)) {
         ask_problem(ask, PROBLEM_BAD_JSON, NULL,
                     "lease must be a duration like 30s or 5m, at most 24h");
         return;

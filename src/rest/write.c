@@ -71,6 +71,19 @@ void write_maybe_of(struct json *j, const char *key, struct maybe text)
     json_bytes(j, text.value);
 }
 
+void write_time(struct json *j, int64_t ns)
+{
+    char text[MOMENT_SIZE];
+
+    json_bytes(j, bytes_make(text, time_format(ns, text)));
+}
+
+void write_time_of(struct json *j, const char *key, int64_t ns)
+{
+    json_key(j, key);
+    write_time(j, ns);
+}
+
 /* ---- failures ---- */
 
 static void write_failure_at(struct json *j, struct bytes details, unsigned level)

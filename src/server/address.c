@@ -5,6 +5,8 @@
  */
 #include "server/address.h"
 
+#include "base/units.h"
+
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <netinet/in.h>
@@ -31,15 +33,9 @@ bool address_next(const char **list, char out[ADDRESS_SIZE])
 
 static bool port_is_valid(const char *text)
 {
-    unsigned value = 0;
-    size_t len = strlen(text);
+    uint64_t port;
 
-    if (len == 0 || len > 5) return false;
-    for (; *text != '\0'; text++) {
-        if (*text < '0' || *text > '9') return false;
-        value = value * 10 + (unsigned)(*text - '0');
-    }
-    return value <= PORT_MAX;
+    return strlen(text) <= 5 && decimal_parse(bytes_of_text(text), PORT_MAX, &port);
 }
 
 /* The host without brackets; *is_number6 tells whether it had them. */

@@ -59,7 +59,7 @@ void call_post_as_is(struct errand *errand)
 
 void call_post(struct errand *errand, struct bytes hub, struct bytes id)
 {
-    errand->request.key = hub_key(&errand->arena, hub, id);
+    errand->request.key = key_make(&errand->arena, hub, id);
     if (errand->request.key.ptr == NULL) {
         call_fail_busy(errand_service(errand), errand->call);
         errand_free(errand);

@@ -87,7 +87,7 @@ static bool post_one(struct batch *batch, struct bytes id)
     if (errand == NULL) return false;
     errand->user = batch;
     errand->done = on_one;
-    errand->request.key = hub_key(&errand->arena, batch->hub, id);
+    errand->request.key = key_make(&errand->arena, batch->hub, id);
     batch->ops->prepare(batch, &errand->request);
     if (errand->request.key.ptr == NULL || !errand_post(errand, -1)) {
         errand_free(errand);

@@ -13,7 +13,6 @@
 #include "server/address.h"
 #include "server/ingest_rules.h"
 #include "server/policy_rules.h"
-#include "server/units.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -229,9 +228,9 @@ static bool value_read(enum setting_kind kind, const char *text, uint64_t *out)
     case SETTING_LEVEL: return choice_read(text, levels, out);
     case SETTING_FORMAT: return choice_read(text, formats, out);
     case SETTING_FLAG: return choice_read(text, switches, out);
-    case SETTING_COUNT: return count_read(text, out);
-    case SETTING_SIZE: return size_read(text, out);
-    case SETTING_DURATION: return duration_read(text, out);
+    case SETTING_COUNT: return count_parse(bytes_of_text(text), out);
+    case SETTING_SIZE: return size_parse(bytes_of_text(text), out);
+    case SETTING_DURATION: return duration_parse(bytes_of_text(text), (int64_t *)out);
     case SETTING_RULES: return ingest_rules_count(bytes_of_text(text), out);
     case SETTING_POLICIES: return policy_rules_count(bytes_of_text(text), out);
     }
@@ -246,20 +245,15 @@ static bool is_number(enum setting_kind kind)
 /* A limit in the unit that the value is written in. */
 static void limit_print(enum setting_kind kind, uint64_t limit, struct buffer *out)
 {
-    static const char *const size_units[] = {"", "KiB", "MiB", "GiB", "TiB"};
-    unsigned unit = 0;
+    char text[UNITS_SIZE];
 
-    if (kind == SETTING_SIZE) {
-        for (; unit < 4 && limit > 0 && limit % 1024 == 0; unit++) limit /= 1024;
-        buffer_format(out, "%llu%s", (unsigned long long)limit, size_units[unit]);
-    } else if (kind == SETTING_DURATION && limit >= CONFIG_MS_PER_DAY) {
-        buffer_format(out, "%llud", (unsigned long long)(limit / CONFIG_MS_PER_DAY));
-    } else if (kind == SETTING_DURATION && limit >= 1000) {
-        buffer_format(out, "%llus", (unsigned long long)(limit / 1000));
-    } else {
-        buffer_format(out, "%llu%s", (unsigned long long)limit,
-                      kind == SETTING_DURATION ? "ms" : "");
-    }
+    if (kind == SETTING_SIZE)
+        size_format(limit, text);
+    else if (kind == SETTING_DURATION)
+        duration_format((int64_t)limit, text);
+    else
+        (void)snprintf(text, sizeof text, "%llu", (unsigned long long)limit);
+    buffer_append_bytes(out, bytes_of_text(text));
 }
 
 static void range_problem(const struct row *row, const char *where, const char *text,

@@ -18,6 +18,7 @@
 
 #include "base/arena.h"
 #include "base/status.h"
+#include "base/units.h"
 
 struct backlog_rule;
 struct policy_rules;
@@ -35,7 +36,7 @@ enum setting_kind {
     SETTING_POLICIES, /* of steps by name, see policy_rules.h; may be empty */
 };
 
-#define CONFIG_MS_PER_DAY 86400000ull
+#define CONFIG_MS_PER_DAY ((uint64_t)MS_PER_DAY)
 #define CONFIG_GIB (1ull << 30)
 
 /* section, key, kind, default, least, most (numbers only), help */

@@ -170,6 +170,51 @@ void errand_free(struct errand *errand)
     d->spare_n++;
 }
 
+bool errand_cancel(struct errand *errand)
+{
+    struct errand *cancel = errand_new(errand->desk, REQUEST_CANCEL, NULL);
+
+    if (cancel == NULL) return false;
+    cancel->request.cancelled = &errand->request;
+    cancel->request.key = arena_copy(&cancel->arena, errand->request.key);
+    cancel->done = errand_free;
+    if (cancel->request.key.ptr != NULL && errand_post(cancel, -1)) return true;
+    errand_free(cancel);
+    return false;
+}
+
+struct bytes key_make(struct arena *arena, struct bytes hub, struct bytes id)
+{
+    uint8_t *key = arena_alloc(arena, hub.len + 1 + id.len);
+
+    if (key == NULL) return BYTES_NONE;
+    memcpy(key, hub.ptr, hub.len);
+    key[hub.len] = '/';
+    if (id.len > 0) memcpy(key + hub.len + 1, id.ptr, id.len);
+    return bytes_make(key, hub.len + 1 + id.len);
+}
+
+bool start_of_view(struct arena *arena, const struct instance_view *view, struct input_start *out)
+{
+    struct bytes name = arena_copy(arena, view->name);
+    struct bytes version = arena_copy(arena, view->version.value);
+    struct bytes input = arena_copy(arena, view->input.value);
+    struct bytes tags = arena_copy(arena, view->tags);
+
+    if (name.len != view->name.len || version.len != view->version.value.len ||
+        input.len != view->input.value.len || tags.len != view->tags.len) {
+        return false;
+    }
+    *out = (struct input_start){
+        .name = name,
+        .version = {.value = version, .has = view->version.has},
+        .input = {.value = input, .has = view->input.has},
+        .tags = tags,
+        .reuse = REUSE_NEVER,
+    };
+    return true;
+}
+
 /* ---- between the threads ---- */
 
 static void send_back(struct desk *d, struct desk_item *item)

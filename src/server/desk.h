@@ -106,6 +106,16 @@ struct errand *errand_new_asked(struct desk *d, enum request_kind kind);
  * errand stays the caller's). One that came back may be posted again. */
 bool errand_post(struct errand *errand, int shard);
 void errand_free(struct errand *errand);
+/* Asks the engine to give up a wait that is under way; its errand comes back. False: not now. The
+ * engine only compares the pointer of what is cancelled, and sees the CANCEL before anything that
+ * is posted later: an errand that was answered meanwhile and is used for another wait is safe. */
+bool errand_cancel(struct errand *errand);
+
+/* hub '/' id, in the arena; empty without memory. */
+struct bytes key_make(struct arena *arena, struct bytes hub, struct bytes id);
+/* What an instance was started with, for another one to be started in the same way: copies in the
+ * arena. False, and *out untouched, without memory. */
+bool start_of_view(struct arena *arena, const struct instance_view *view, struct input_start *out);
 
 /* For work of this partition, on the thread of its host; NULL without memory. d: where it is used
  * again, with its memory, after parcel_free(); NULL = nowhere. */

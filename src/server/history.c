@@ -244,7 +244,7 @@ static const char *read_request(struct service *s, struct history *history, stru
         if (field.number == 3) history->is_for_work = pb_bool(&field);
     }
     if (request->history.execution_id.value.len == 0) request->history.execution_id = MAYBE_NONE;
-    request->key = hub_key(&history->errand->arena, hub, id);
+    request->key = key_make(&history->errand->arena, hub, id);
     if (request->key.ptr == NULL) return "out of memory: try again later";
     history->left_n = UINT64_MAX;
     if (history->is_for_work && !workers_history_n(s, request->key, &history->left_n)) {

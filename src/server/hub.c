@@ -31,14 +31,3 @@ bool call_hub(struct service *s, struct grpc_call *call, struct bytes *hub)
     *hub = name;
     return true;
 }
-
-struct bytes hub_key(struct arena *arena, struct bytes hub, struct bytes id)
-{
-    uint8_t *key = arena_alloc(arena, hub.len + 1 + id.len);
-
-    if (key == NULL) return BYTES_NONE;
-    memcpy(key, hub.ptr, hub.len);
-    key[hub.len] = '/';
-    if (id.len > 0) memcpy(key + hub.len + 1, id.ptr, id.len);
-    return bytes_make(key, hub.len + 1 + id.len);
-}

@@ -5,7 +5,7 @@
 #define _GNU_SOURCE /* SOCK_CLOEXEC */
 #include "server/notify.h"
 
-#include "server/units.h"
+#include "base/units.h"
 
 #include <fcntl.h>
 #include <stddef.h>
@@ -43,7 +43,7 @@ static bool variable_read(const char *name, uint64_t *out)
 {
     const char *text = getenv(name);
 
-    return text != NULL && count_read(text, out);
+    return text != NULL && count_parse(bytes_of_text(text), out);
 }
 
 /* A number in this variable is the process that the others are meant for. */

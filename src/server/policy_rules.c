@@ -5,26 +5,19 @@
 #include "server/policy_rules.h"
 
 #include "base/assert.h"
+#include "base/units.h"
 #include "server/rule_text.h"
-#include "server/units.h"
 
 #include <stdio.h>
 #include <strings.h>
 
-#define TIME_MS_MAX ((uint64_t)36500 * 24 * 3600 * 1000)
+#define TIME_MS_MAX ((int64_t)36500 * 24 * 3600 * 1000)
 
 /* ---- values ---- */
 
 static bool read_time(struct bytes text, int64_t *out)
 {
-    char copy[32];
-    uint64_t ms;
-
-    if (text.len == 0 || text.len >= sizeof copy) return false;
-    (void)snprintf(copy, sizeof copy, "%.*s", (int)text.len, (const char *)text.ptr);
-    if (!duration_read(copy, &ms) || ms > TIME_MS_MAX) return false;
-    *out = (int64_t)ms;
-    return true;
+    return duration_parse(text, out) && *out <= TIME_MS_MAX;
 }
 
 static bool read_switch(struct bytes text, bool *out)

@@ -98,27 +98,36 @@ void rpc_start(struct service *s, struct grpc_call *call, struct bytes message)
 
 /* ---- look and steer ---- */
 
-void rpc_get(struct service *s, struct grpc_call *call, struct bytes message)
+struct errand *call_begin_get(struct service *s, struct grpc_call *call, enum request_kind kind,
+                              struct bytes message, struct bytes *hub, struct bytes *id)
 {
     struct pb_field field;
-    struct bytes hub;
-    struct bytes id = BYTES_NONE;
     struct errand *errand =
-        call_begin(s, call, REQUEST_GET, &get_instance_request__descriptor, &message, &hub);
+        call_begin(s, call, kind, &get_instance_request__descriptor, &message, hub);
 
-    if (errand == NULL) return;
+    if (errand == NULL) return NULL;
+    *id = BYTES_NONE;
     struct pb_reader r = pb_reader_make(message);
     while (pb_next(&r, &field)) {
-        if (field.number == 1) id = field.bytes;
+        if (field.number == 1) *id = field.bytes;
         if (field.number == 2) errand->flag = pb_bool(&field);
     }
-    if (is_entity_id(id)) {
+    if (is_entity_id(*id)) {
         grpc_answer(call, BYTES_NONE); /* exists = false */
         errand_free(errand);
-        return;
+        return NULL;
     }
     errand->encode = encode_get_instance;
-    call_post(errand, hub, id);
+    return errand;
+}
+
+void rpc_get(struct service *s, struct grpc_call *call, struct bytes message)
+{
+    struct bytes hub;
+    struct bytes id;
+    struct errand *errand = call_begin_get(s, call, REQUEST_GET, message, &hub, &id);
+
+    if (errand != NULL) call_post(errand, hub, id);
 }
 
 static void post_to_orchestration(struct errand *errand, struct bytes hub, struct bytes id)
@@ -197,26 +206,10 @@ void rpc_rewind(struct service *s, struct grpc_call *call, struct bytes message)
 static void encode_origin(struct errand *errand)
 {
     const struct instance_view *view = errand->request.view;
-    struct input_start *start = errand->user;
 
     if (errand->request.status != OK || view == NULL) return;
-    struct bytes name = arena_copy(&errand->arena, view->name);
-    struct bytes version = arena_copy(&errand->arena, view->version.value);
-    struct bytes input = arena_copy(&errand->arena, view->input.value);
-    struct bytes tags = arena_copy(&errand->arena, view->tags);
     errand->number = 1; /* it exists */
-    if (name.len != view->name.len || version.len != view->version.value.len ||
-        input.len != view->input.value.len || tags.len != view->tags.len) {
-        errand->request.status = E_NOMEM;
-        return;
-    }
-    *start = (struct input_start){
-        .name = name,
-        .version = {.value = version, .has = view->version.has},
-        .input = {.value = input, .has = view->input.has},
-        .tags = tags,
-        .reuse = REUSE_NEVER,
-    };
+    if (!start_of_view(&errand->arena, view, errand->user)) errand->request.status = E_NOMEM;
 }
 
 static void on_origin(struct errand *errand)

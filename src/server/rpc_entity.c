@@ -111,23 +111,7 @@ void rpc_get_entity(struct service *s, struct grpc_call *call, struct bytes mess
 
 /* ---- QueryEntities ---- */
 
-static void encode_entities(struct errand *errand)
-{
-    const struct request *request = &errand->request;
-    size_t n = 0;
-
-    if (request->status != OK) return;
-    while (n < request->rows_n) {
-        size_t before = errand->reply.len;
-        view_write_entity(&errand->reply, 1, &request->rows[n], errand->flag);
-        if (n > 0 && errand->reply.len > PAGE_SIZE_MAX) {
-            errand->reply.len = before; /* it begins the next page */
-            break;
-        }
-        n++;
-    }
-    query_put_position(errand, n);
-}
+static void encode_entities(struct errand *errand) { query_encode_rows(errand, view_write_entity); }
 
 static int32_t read_int32_value(const struct pb_field *wrapper)
 {

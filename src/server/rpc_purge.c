@@ -5,8 +5,9 @@
  */
 #include "server/state.h"
 
+#include "base/units.h"
+
 #define NS_PER_MS 1000000
-#define MS_PER_S 1000
 #define TIMEOUT_MAX_S ((int64_t)1 << 40)
 
 static void put_answer(struct buffer *reply, uint32_t n, bool is_complete)

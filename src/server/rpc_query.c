@@ -52,7 +52,7 @@ void query_put_position(struct errand *errand, size_t n)
 
 /* ---- QueryInstances ---- */
 
-static void encode_states(struct errand *errand)
+void query_encode_rows(struct errand *errand, view_write_fn *write)
 {
     const struct request *request = &errand->request;
     size_t n = 0;
@@ -60,7 +60,7 @@ static void encode_states(struct errand *errand)
     if (request->status != OK) return;
     while (n < request->rows_n) {
         size_t before = errand->reply.len;
-        view_write_state(&errand->reply, 1, &request->rows[n], errand->flag);
+        write(&errand->reply, 1, &request->rows[n], errand->flag);
         if (n > 0 && errand->reply.len > PAGE_SIZE_MAX) {
             errand->reply.len = before; /* it begins the next page */
             break;
@@ -69,6 +69,8 @@ static void encode_states(struct errand *errand)
     }
     query_put_position(errand, n);
 }
+
+static void encode_states(struct errand *errand) { query_encode_rows(errand, view_write_state); }
 
 /* NULL when there is nothing wrong with it. is_other_hub: it names hubs, and not this one. */
 static const char *read_query(struct errand *errand, struct bytes message, struct bytes hub,

@@ -142,7 +142,7 @@ static enum found answer_find(struct service *s, struct errand *errand, struct b
         return FOUND;
     }
     if (a->instance_id.len == 0) return FOUND_NAMELESS;
-    request->key = hub_key(&errand->arena, hub, a->instance_id);
+    request->key = key_make(&errand->arena, hub, a->instance_id);
     if (request->key.ptr == NULL) return FOUND_NOMEM;
     a->lease = choose(lease_find(&s->workers, a->kind, request->key, a->task_id), errand->call);
     if (a->lease == NULL) return FOUND;

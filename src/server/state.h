@@ -98,8 +98,6 @@ struct service *errand_service(const struct errand *errand);
 /* The hub that the call's `taskhub` names, "default" without. False, and finished
  * INVALID_ARGUMENT, when it is not a name: 1 to 64 of letters, digits, '-', '_', '.'. */
 bool call_hub(struct service *s, struct grpc_call *call, struct bytes *hub);
-/* hub '/' id in the arena; empty without memory. */
-struct bytes hub_key(struct arena *arena, struct bytes hub, struct bytes id);
 
 /* ---- ask.c: what the handlers of client calls begin and end with ---- */
 /* The message is one of this type, its texts are UTF-8; else finished and false. */
@@ -110,6 +108,10 @@ bool call_check(struct service *s, struct grpc_call *call, const ProtobufCMessag
 struct errand *call_begin(struct service *s, struct grpc_call *call, enum request_kind kind,
                           const ProtobufCMessageDescriptor *type, struct bytes *message,
                           struct bytes *hub);
+/* The same for a GetInstanceRequest, whose answer is a GetInstanceResponse; entities are no
+ * instances here. hub and id are in the errand's arena. NULL: finished. */
+struct errand *call_begin_get(struct service *s, struct grpc_call *call, enum request_kind kind,
+                              struct bytes message, struct bytes *hub, struct bytes *id);
 /* Sets the key and posts the errand, or finishes the call and frees the errand. */
 void call_post(struct errand *errand, struct bytes hub, struct bytes id);
 /* The same for a request that has no instance, or has its key already. */
@@ -157,6 +159,11 @@ bool query_set_position(struct request_query *query, const struct pb_field *fiel
 #define PAGE_SIZE_MAX ((size_t)3 << 20)
 /* The token, when there is more behind the first n rows, as field 2 of the reply. In encode(). */
 void query_put_position(struct errand *errand, size_t n);
+/* The rows of the answer, as many as a page has room for, and its position. On the host's
+ * thread. */
+typedef void view_write_fn(struct buffer *out, uint32_t number, const struct instance_view *view,
+                           bool with_payloads);
+void query_encode_rows(struct errand *errand, view_write_fn *write);
 /* INVALID_ARGUMENT, and frees the errand. */
 void errand_refuse(struct errand *errand, const char *problem);
 extern const char query_bad_token[];

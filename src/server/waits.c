@@ -64,25 +64,12 @@ static void wait_post(struct service *s, struct errand *errand, struct bytes hub
 static void wait_begin(struct service *s, struct grpc_call *call, struct bytes message,
                        bool until_finished)
 {
-    struct pb_field field;
     struct bytes hub;
-    struct bytes id = BYTES_NONE;
-    struct errand *errand =
-        call_begin(s, call, REQUEST_WAIT, &get_instance_request__descriptor, &message, &hub);
+    struct bytes id;
+    struct errand *errand = call_begin_get(s, call, REQUEST_WAIT, message, &hub, &id);
 
     if (errand == NULL) return;
-    struct pb_reader r = pb_reader_make(message);
-    while (pb_next(&r, &field)) {
-        if (field.number == 1) id = field.bytes;
-        if (field.number == 2) errand->flag = pb_bool(&field);
-    }
-    if (is_entity_id(id)) {
-        grpc_answer(call, BYTES_NONE); /* exists = false */
-        errand_free(errand);
-        return;
-    }
     errand->request.wait.until_finished = until_finished;
-    errand->encode = encode_get_instance;
     errand->done = on_answer;
     wait_post(s, errand, hub, id);
 }
@@ -99,22 +86,6 @@ void rpc_wait_completion(struct service *s, struct grpc_call *call, struct bytes
 
 /* ---- the caller is gone ---- */
 
-/* The engine only compares the pointer of what is cancelled. It sees the CANCEL before anything
- * that is posted later, so an errand that was answered meanwhile and is used for another wait is
- * safe. */
-static bool cancel_post(struct service *s, struct errand *errand)
-{
-    struct errand *cancel = errand_new(s->desk, REQUEST_CANCEL, NULL);
-
-    if (cancel == NULL) return false;
-    cancel->request.cancelled = &errand->request;
-    cancel->request.key = arena_copy(&cancel->arena, errand->request.key);
-    cancel->done = errand_free;
-    if (cancel->request.key.ptr != NULL && errand_post(cancel, -1)) return true;
-    errand_free(cancel);
-    return false;
-}
-
 /* Takes it from its call, which the caller finishes. */
 static void wait_cancel(struct service *s, struct errand *errand)
 {
@@ -122,7 +93,7 @@ static void wait_cancel(struct service *s, struct errand *errand)
     errand->call = NULL;
     s->stats.waiting_n--;
     list_remove(&errand->of_user);
-    if (!cancel_post(s, errand)) list_push_back(&s->uncancelled, &errand->of_user);
+    if (!errand_cancel(errand)) list_push_back(&s->uncancelled, &errand->of_user);
 }
 
 void wait_closed(struct service *s, struct grpc_call *call)
@@ -151,7 +122,7 @@ bool waits_retry(struct service *s)
 
     while ((node = list_first(&s->uncancelled)) != NULL) {
         struct errand *errand = container_of(node, struct errand, of_user);
-        if (!cancel_post(s, errand)) return false;
+        if (!errand_cancel(errand)) return false;
         list_remove(node);
     }
     return true;

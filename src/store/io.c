@@ -41,19 +41,24 @@ enum status io_read_file(struct io *io, const char *path, size_t size_max, struc
     return status;
 }
 
+enum status io_create_fresh(struct io *io, const char *path, struct io_file **out)
+{
+    enum status status = io->ops->open(io, path, IO_CREATE, out);
+    if (status == E_EXISTS) {
+        status = io->ops->unlink(io, path);
+        if (status == OK) status = io->ops->open(io, path, IO_CREATE, out);
+    }
+    assert(status != OK || *out != NULL);
+    return status;
+}
+
 /* A new file with these contents, durable except for its name. */
 static enum status write_new(struct io *io, const char *path, struct bytes contents)
 {
     assert(contents.ptr != NULL || contents.len == 0);
     struct io_file *file;
-    enum status status = io->ops->open(io, path, IO_CREATE, &file);
-    if (status == E_EXISTS) {
-        /* Left behind by a process that ended half way; it was never referred to. */
-        status = io->ops->unlink(io, path);
-        if (status == OK) status = io->ops->open(io, path, IO_CREATE, &file);
-    }
+    enum status status = io_create_fresh(io, path, &file);
     if (status != OK) return status;
-    assert(file != NULL);
 
     if (contents.len > 0) status = io->ops->write(io, file, 0, contents.ptr, contents.len);
     if (status == OK) status = io->ops->datasync(io, file);

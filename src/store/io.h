@@ -65,6 +65,9 @@ struct io {
  * io->ops->release(). */
 enum status io_posix_open(const char *root, struct io **out);
 
+/* A new file in the place of one that a process left behind when it ended half way: nothing refers
+ * to it, and what is in it is unknown. */
+enum status io_create_fresh(struct io *io, const char *path, struct io_file **out);
 /* The whole file into buffer (appended). E_LIMIT beyond size_max. */
 enum status io_read_file(struct io *io, const char *path, size_t size_max, struct buffer *out);
 /* Replaces path by a file with these contents: temporary file, datasync, rename, directory sync. */

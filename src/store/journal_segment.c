@@ -131,14 +131,8 @@ enum status segment_make_spare(struct io *io, const char *directory, uint64_t si
     segment_spare_path(directory, path);
 
     struct io_file *file;
-    enum status status = io->ops->open(io, path, IO_CREATE, &file);
-    if (status == E_EXISTS) {
-        /* From an earlier process. Its state is unknown, and a new one costs next to nothing. */
-        status = io->ops->unlink(io, path);
-        if (status == OK) status = io->ops->open(io, path, IO_CREATE, &file);
-    }
+    enum status status = io_create_fresh(io, path, &file);
     if (status != OK) return status;
-    assert(file != NULL);
 
     status = io->ops->allocate(io, file, size);
     if (status != OK) {

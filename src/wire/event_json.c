@@ -6,12 +6,10 @@
  */
 #include "wire/event_json.h"
 
+#include "base/moment.h"
 #include "wire/json.h"
 #include "wire/message.h"
 #include "wire/pb.h"
-
-#include <stdio.h>
-#include <time.h>
 
 static void put_message(struct json *j, const ProtobufCMessageDescriptor *type, struct bytes bytes);
 
@@ -34,23 +32,13 @@ static void put_key(struct json *j, const char *name)
 
 static void put_time(struct json *j, const struct pb_field *f)
 {
-    int64_t seconds = 0;
-    int32_t nanos = 0;
-    struct tm parts;
-    char text[64];
+    struct moment time;
+    char text[MOMENT_SIZE];
 
-    if (!pb_get_timestamp(f, &seconds, &nanos)) {
+    if (pb_get_timestamp(f, &time.seconds, &time.nanos) && moment_format(time, 9, text) > 0)
+        json_text(j, text);
+    else
         json_null(j);
-        return;
-    }
-    time_t at = (time_t)seconds;
-    if (gmtime_r(&at, &parts) == NULL) {
-        json_null(j);
-        return;
-    }
-    size_t n = strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts);
-    (void)snprintf(text + n, sizeof text - n, ".%09dZ", nanos);
-    json_text(j, text);
 }
 
 static bool is_type(const ProtobufCMessageDescriptor *type, const char *name)
@@ -114,18 +102,6 @@ static void put_repeated(struct json *j, const ProtobufCFieldDescriptor *d, stru
     json_array_end(j);
 }
 
-/* One that came before in this message, or comes again: a key may stand only once. */
-static bool is_seen(struct bytes bytes, const struct pb_field *f)
-{
-    struct pb_reader r = pb_reader_make(bytes);
-    struct pb_field other;
-
-    while (pb_next(&r, &other) && other.raw.ptr < f->raw.ptr) {
-        if (other.number == f->number) return true;
-    }
-    return false;
-}
-
 static void put_message(struct json *j, const ProtobufCMessageDescriptor *type, struct bytes bytes)
 {
     struct pb_reader r = pb_reader_make(bytes);
@@ -134,7 +110,7 @@ static void put_message(struct json *j, const ProtobufCMessageDescriptor *type, 
     json_object_begin(j);
     while (pb_next(&r, &f)) {
         const ProtobufCFieldDescriptor *d = protobuf_c_message_descriptor_get_field(type, f.number);
-        if (d == NULL || is_seen(bytes, &f)) continue;
+        if (d == NULL || pb_is_repeated(bytes, &f)) continue;
         put_key(j, d->name);
         if (d->label == PROTOBUF_C_LABEL_REPEATED)
             put_repeated(j, d, bytes);

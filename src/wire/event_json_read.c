@@ -6,11 +6,10 @@
  */
 #include "wire/event_json.h"
 
+#include "base/moment.h"
 #include "wire/json_read.h"
 #include "wire/message.h"
 #include "wire/pb.h"
-
-#include <time.h>
 
 /* One reading. The texts are used up before the next is read, so one buffer does for all. */
 struct reading {
@@ -53,52 +52,6 @@ static bool is_type(const ProtobufCMessageDescriptor *type, const char *name)
     return strcmp(type->name, name) == 0;
 }
 
-/* ---- times ---- */
-
-static bool read_digits(struct reader *r, int n, int *out)
-{
-    int value = 0;
-
-    while (n-- > 0) {
-        uint8_t c = reader_u8(r);
-        if (c < '0' || c > '9') return false;
-        value = value * 10 + (c - '0');
-    }
-    *out = value;
-    return true;
-}
-
-/* "2026-11-15T10:00:00.123456789Z"; the fraction may have fewer digits or be absent. */
-static bool parse_time(struct bytes text, int64_t *seconds, int32_t *nanos)
-{
-    struct reader r = reader_make(text);
-    struct tm parts = {0};
-    int fraction = 0;
-    int year = 0;
-
-    bool is_time = read_digits(&r, 4, &year) && reader_u8(&r) == '-' &&
-                   read_digits(&r, 2, &parts.tm_mon) && reader_u8(&r) == '-' &&
-                   read_digits(&r, 2, &parts.tm_mday) && reader_u8(&r) == 'T' &&
-                   read_digits(&r, 2, &parts.tm_hour) && reader_u8(&r) == ':' &&
-                   read_digits(&r, 2, &parts.tm_min) && reader_u8(&r) == ':' &&
-                   read_digits(&r, 2, &parts.tm_sec);
-    if (!is_time) return false;
-    uint8_t next = reader_u8(&r);
-    if (next == '.') {
-        int unit = 100000000;
-        while ((next = reader_u8(&r)) >= '0' && next <= '9') {
-            fraction += (next - '0') * unit;
-            unit /= 10;
-        }
-    }
-    if (next != 'Z' || !reader_is_done(&r)) return false;
-    parts.tm_year = year - 1900;
-    parts.tm_mon--;
-    *seconds = (int64_t)timegm(&parts);
-    *nanos = fraction;
-    return true;
-}
-
 /* ---- values ---- */
 
 static bool read_text(struct reading *r) { return json_read_string(r->json, &r->text); }
@@ -106,13 +59,12 @@ static bool read_text(struct reading *r) { return json_read_string(r->json, &r->
 static bool read_nested(struct reading *r, const ProtobufCFieldDescriptor *d)
 {
     const ProtobufCMessageDescriptor *type = d->descriptor;
-    int64_t seconds = 0;
-    int32_t nanos = 0;
+    struct moment time;
 
     if (json_peek(r->json) == JSON_NULL) return json_read_null(r->json);
     if (is_type(type, "google.protobuf.Timestamp")) {
-        if (!read_text(r) || !parse_time(buffer_view(&r->text), &seconds, &nanos)) return false;
-        pb_put_timestamp_parts(r->out, d->id, seconds, nanos);
+        if (!read_text(r) || !moment_parse(buffer_view(&r->text), &time)) return false;
+        pb_put_timestamp_parts(r->out, d->id, time.seconds, time.nanos);
         return true;
     }
     if (is_type(type, "google.protobuf.StringValue")) {

@@ -90,6 +90,17 @@ bool pb_get_string_value(const struct pb_field *field, struct bytes *out)
     return true;
 }
 
+bool pb_is_repeated(struct bytes message, const struct pb_field *field)
+{
+    struct pb_reader r = pb_reader_make(message);
+    struct pb_field other;
+
+    while (pb_next(&r, &other) && other.raw.ptr < field->raw.ptr) {
+        if (other.number == field->number) return true;
+    }
+    return false;
+}
+
 bool pb_get_timestamp(const struct pb_field *field, int64_t *seconds, int32_t *nanos)
 {
     struct pb_reader r = pb_sub(field);

@@ -56,6 +56,8 @@ static inline struct pb_reader pb_reader_make(struct bytes b)
 
 /* The next field. False at the end and on malformed bytes (`failed`); *out is then undefined. */
 bool pb_next(struct pb_reader *r, struct pb_field *out);
+/* True when a field of this number stands before this one in its message. */
+bool pb_is_repeated(struct bytes message, const struct pb_field *field);
 
 /* ---- the same, inline: for the few readers that every step goes through. What of the field they
  * do not look at is never written. ---- */

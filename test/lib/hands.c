@@ -104,6 +104,21 @@ static void on_end(void *user, struct client_call *call, enum grpc_code code, co
 
 /* ---- streams ---- */
 
+struct link *served_start(struct served *s)
+{
+    served_init(s);
+    served_open(s, test_directory(), 1, false);
+    return served_link(s, NULL);
+}
+
+struct service_stats served_stats(struct served *s)
+{
+    struct service_stats stats;
+
+    service_stats(s->service, &stats);
+    return stats;
+}
+
 void hand_open(struct hand *hand, struct link *link, struct bytes message)
 {
     *hand = (struct hand){.link = link};

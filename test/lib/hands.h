@@ -41,6 +41,10 @@ struct hand {
     unsigned pings_n;
 };
 
+/* A server of one shard in the test's own directory, and a client of it. */
+struct link *served_start(struct served *s);
+struct service_stats served_stats(struct served *s);
+
 /* message: a GetWorkItemsRequest. */
 void hand_open(struct hand *hand, struct link *link, struct bytes message);
 /* Cancels it when it is open, and frees what it has seen. */

@@ -449,4 +449,13 @@ static inline struct host_stats world_stats(struct world *w)
     return stats;
 }
 
+static inline void expect_completed(struct world *w, const char *id, const char *output)
+{
+    struct ask got = world_get(w, id);
+
+    EXPECT(got.has_view);
+    EXPECT_EQ(STATUS_COMPLETED, got.status);
+    EXPECT_TEXT(output, got.output);
+}
+
 #endif

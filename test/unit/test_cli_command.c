@@ -84,6 +84,7 @@ TEST(wrong_words_are_exit_code_2)
     EXPECT(!READ("A", "a", "--output", "xml"));
     EXPECT_EQ(EXIT_CODE_USAGE, got.exit_code);
     EXPECT(!READ("A", "a", "--wait", "10"));
+    EXPECT(!READ("A", "a", "--wait", "36526d")); /* more than a hundred years */
     EXPECT_EQ(EXIT_CODE_USAGE, got.exit_code);
     EXPECT(!READ("A", "-f"));
     EXPECT_EQ(EXIT_CODE_USAGE, got.exit_code);

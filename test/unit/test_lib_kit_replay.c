@@ -337,10 +337,24 @@ TEST(an_event_survives_the_way_through_json)
         "\"tags\":[{\"key\":\"a\",\"value\":\"1\"},{\"key\":\"b\",\"value\":\"2\"}]}}");
     expect_round_trip(
         "{\"timerFired\":{\"fireAt\":\"2026-02-28T00:00:00.000000000Z\",\"timerId\":7}}");
+    /* Beyond what nanoseconds can count. */
+    expect_round_trip(
+        "{\"timerFired\":{\"fireAt\":\"9999-12-31T23:59:59.999999999Z\",\"timerId\":7}}");
     expect_round_trip("{\"executionCompleted\":{\"orchestrationStatus\":"
                       "\"ORCHESTRATION_STATUS_FAILED\",\"failureDetails\":{\"errorType\":\"T\","
                       "\"errorMessage\":\"\xe2\x82\xac\",\"innerFailure\":{\"errorType\":\"U\"},"
                       "\"isNonRetriable\":true}}}");
+}
+
+/* A day that the calendar does not have must not silently be another one. */
+TEST(an_event_with_a_day_that_is_none_is_refused)
+{
+    struct json_reader r = json_reader_make(
+        bytes_of_text("{\"timerFired\":{\"fireAt\":\"2026-02-31T00:00:00Z\",\"timerId\":7}}"));
+    struct buffer event;
+    buffer_init(&event, mem_process());
+    EXPECT(event_json_read(&r, &event) != OK);
+    buffer_release(&event);
 }
 
 /* A newer program's field does not hide the ones we know. */

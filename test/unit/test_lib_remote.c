@@ -163,11 +163,19 @@ TEST(every_action_is_read_back)
     }
     expect_maybe(SOME("s"), got.custom_status);
     expect_maybe(maybe_some(test_hex("0a030a0161")), got.trace);
+    work_close(work);
+    close_memory();
+}
+
+/* The server finds by the token what is answered; the id is for people. */
+TEST(a_turns_answer_names_its_work)
+{
     OrchestratorResponse *response;
-    EXPECT(strstr(work->path, "CompleteOrchestratorTask") != NULL);
-    work->work.answer.actions_n = 0;
-    buffer_clear(&work->message);
+
+    open_memory();
+    struct remote_work *work = work_open(WORK_TURN);
     remote_write_answer(work);
+    EXPECT(strstr(work->path, "CompleteOrchestratorTask") != NULL);
     EXPECT_STATUS(OK,
                   message_decode(&orchestrator_response__descriptor, buffer_view(&work->message),
                                  &arena, (ProtobufCMessage **)&response));

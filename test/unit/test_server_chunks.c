@@ -11,20 +11,6 @@
 
 static struct served world;
 
-static struct link *open_world(void)
-{
-    served_init(&world);
-    served_open(&world, test_directory(), 1, false);
-    return served_link(&world, NULL);
-}
-
-static struct service_stats stats(void)
-{
-    struct service_stats stats;
-    service_stats(world.service, &stats);
-    return stats;
-}
-
 /* A part with one action: a task with this id, or the completion (id 0). index < 0: none is
  * given. */
 static enum grpc_code send_part(struct link *link, const struct work *turn, int32_t index,
@@ -58,7 +44,7 @@ static enum grpc_code send_part(struct link *link, const struct work *turn, int3
 
 TEST(parts_are_one_answer)
 {
-    struct link *link = open_world();
+    struct link *link = served_start(&world);
     struct hand hand;
 
     hand_open(&hand, link, BYTES_NONE);
@@ -71,15 +57,15 @@ TEST(parts_are_one_answer)
     served_linger_ms(&world, 20);
     EXPECT_EQ(1, hand.work_n);
     EXPECT_EQ(PENDING, link_status(link, "a"));
-    EXPECT_EQ(1, stats().leases_n);
+    EXPECT_EQ(1, served_stats(&world).leases_n);
     EXPECT_EQ(GRPC_OK, send_part(link, turn, 2, false, 3, 10));
-    EXPECT_EQ(3, stats().chunks);
+    EXPECT_EQ(3, served_stats(&world).chunks);
     (void)hand_await(&hand, 4);
     for (unsigned n = 1; n < 4; n++) EXPECT_EQ(WORK_TASK, hand.work[n]->kind);
     EXPECT_EQ(GRPC_OK, send_part(link, turn, 2, false, 3, 10)); /* again: stale */
     served_linger_ms(&world, 20);
     EXPECT_EQ(4, hand.work_n);
-    EXPECT_EQ(3, stats().leases_n);
+    EXPECT_EQ(3, served_stats(&world).leases_n);
     hand_close(&hand);
     served_close(&world);
 }
@@ -87,7 +73,7 @@ TEST(parts_are_one_answer)
 /* Nobody can use an answer with a hole: it is refused, and the work offered again. */
 TEST(a_missing_part_is_refused)
 {
-    struct link *link = open_world();
+    struct link *link = served_start(&world);
     struct hand hand;
 
     hand_open(&hand, link, BYTES_NONE);
@@ -106,7 +92,7 @@ TEST(a_missing_part_is_refused)
 /* A whole answer does not wait for parts that came before it. */
 TEST(a_whole_answer_replaces_parts)
 {
-    struct link *link = open_world();
+    struct link *link = served_start(&world);
     struct hand hand;
 
     hand_open(&hand, link, BYTES_NONE);
@@ -125,7 +111,7 @@ TEST(a_whole_answer_replaces_parts)
 /* Parts are memory that a worker makes us keep: bounded, and gone with the lease. */
 TEST(parts_beyond_the_limit_park_the_work)
 {
-    struct link *link = open_world();
+    struct link *link = served_start(&world);
     struct hand hand;
     const size_t part_size = (size_t)12 << 20;
     int32_t index = 0;
@@ -137,8 +123,8 @@ TEST(parts_beyond_the_limit_park_the_work)
     for (; index < 5; index++)
         EXPECT_EQ(GRPC_OK, send_part(link, turn, index, true, index + 1, part_size));
     EXPECT_EQ(GRPC_RESOURCE_EXHAUSTED, send_part(link, turn, index, true, index + 1, part_size));
-    EXPECT_EQ(1, stats().work_parked);
-    EXPECT_EQ(0, stats().leases_n);
+    EXPECT_EQ(1, served_stats(&world).work_parked);
+    EXPECT_EQ(0, served_stats(&world).leases_n);
     test_note("%zu bytes before, %zu after", before, world.mem.used);
     EXPECT(world.mem.used < before + ((size_t)1 << 20));
     served_linger_ms(&world, 300);
@@ -149,7 +135,7 @@ TEST(parts_beyond_the_limit_park_the_work)
 
 TEST(parts_go_with_a_lost_worker)
 {
-    struct link *link = open_world();
+    struct link *link = served_start(&world);
     struct hand hand;
     struct hand other;
 

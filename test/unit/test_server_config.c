@@ -10,7 +10,6 @@
 #include "base/mem.h"
 #include "server/address.h"
 #include "server/server.h"
-#include "server/units.h"
 #include "test/lib/test.h"
 
 #include <stdio.h>
@@ -54,49 +53,6 @@ static void expect_problem(const char *expected, const char *text)
 }
 
 /* ---- values ---- */
-
-TEST(durations_have_a_unit_and_sizes_may)
-{
-    uint64_t value = 7;
-
-    EXPECT(duration_read("250ms", &value));
-    EXPECT_EQ(250, value);
-    EXPECT(duration_read("10s", &value));
-    EXPECT_EQ(10000, value);
-    EXPECT(duration_read("5m", &value));
-    EXPECT_EQ(300000, value);
-    EXPECT(duration_read("7d", &value));
-    EXPECT_EQ(7 * 86400000LL, value);
-    EXPECT(size_read("64KiB", &value));
-    EXPECT_EQ(65536, value);
-    EXPECT(size_read("16MiB", &value));
-    EXPECT_EQ(16 << 20, value);
-    EXPECT(size_read("1_000", &value));
-    EXPECT_EQ(1000, value);
-
-    const char *const durations[] = {"", "10", "s", "-1s", "1.5s", "10 s", "10S", "1s5m", "0x1s"};
-    for (size_t i = 0; i < sizeof durations / sizeof durations[0]; i++) {
-        test_note("%s", durations[i]);
-        EXPECT(!duration_read(durations[i], &value));
-    }
-    const char *const sizes[] = {"", "KiB", "64KB", "64 KiB", "-1", "1_", "_1", "1__0", "64k"};
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-        test_note("%s", sizes[i]);
-        EXPECT(!size_read(sizes[i], &value));
-    }
-    EXPECT_EQ(1000, value); /* untouched by what was refused */
-}
-
-/* A value that wraps around would be a small one. */
-TEST(numbers_too_large_are_refused)
-{
-    uint64_t value = 7;
-
-    EXPECT(count_read("18446744073709551615", &value));
-    EXPECT(!count_read("18446744073709551616", &value));
-    EXPECT(!size_read("18014398509481984KiB", &value));
-    EXPECT(!duration_read("999999999999999999d", &value));
-}
 
 TEST(only_this_machine_is_loopback)
 {

@@ -15,13 +15,6 @@
 
 static struct served world;
 
-static struct service_stats stats(void)
-{
-    struct service_stats stats;
-    service_stats(world.service, &stats);
-    return stats;
-}
-
 static struct link *open_world(uint32_t shards_n)
 {
     served_open(&world, test_directory(), shards_n, false);
@@ -150,7 +143,7 @@ TEST(too_many_filters_are_refused)
     pb_put_bytes(&wish, 11, buffer_view(&filters));
     EXPECT_EQ(GRPC_INVALID_ARGUMENT, link_ask(link, "GetWorkItems", buffer_view(&wish), text));
     EXPECT_EQ(GRPC_INVALID_ARGUMENT, link_ask(link, "GetWorkItems", test_hex("5a05"), text));
-    EXPECT_EQ(0, stats().workers_n);
+    EXPECT_EQ(0, served_stats(&world).workers_n);
     buffer_release(&filters);
     buffer_release(&wish);
     served_close(&world);
@@ -185,7 +178,7 @@ static void finish_all_with_limit(uint32_t shards_n, unsigned limit)
         (void)hand_await(&hand, most);
         served_linger_ms(&world, 3);
         EXPECT_EQ(most, hand.work_n);
-        EXPECT_EQ(most - done_n, stats().leases_n);
+        EXPECT_EQ(most - done_n, served_stats(&world).leases_n);
         EXPECT_EQ(0, attempt_of(hand.work[done_n]));
         EXPECT_EQ(GRPC_OK, hand_finish(link, hand.work[done_n], false));
         done_n++;
@@ -230,7 +223,7 @@ TEST(workers_get_even_shares)
     for (unsigned n = 0; n < 10; n++) hand_open(&hands[n], link, BYTES_NONE);
     served_linger_ms(&world, 20);
     start_many(link, 300, BYTES_NONE);
-    HAND_UNTIL(&world, stats().work_items == 300);
+    HAND_UNTIL(&world, served_stats(&world).work_items == 300);
     served_turn(&world);
     for (unsigned n = 0; n < 10; n++) {
         test_note("worker %u has %u", n, hands[n].work_n);
@@ -252,7 +245,7 @@ TEST(too_many_streams_are_refused)
     served_turn(&world);
     EXPECT(hands[2].call == NULL);
     EXPECT_EQ(GRPC_RESOURCE_EXHAUSTED, hands[2].code);
-    EXPECT_EQ(2, stats().workers_n);
+    EXPECT_EQ(2, served_stats(&world).workers_n);
     hand_close(&hands[0]);
     hand_close(&hands[2]);
     hand_open(&hands[2], link, BYTES_NONE);
@@ -283,7 +276,7 @@ TEST(a_slow_reader_costs_little_memory)
     start_many(link, 2000, bytes_make(input, sizeof input));
     served_linger_ms(&world, 50);
     size_t cost = world.mem.used - before;
-    unsigned given_n = stats().leases_n;
+    unsigned given_n = served_stats(&world).leases_n;
     test_note("%zu bytes for %u pieces", cost, given_n);
     EXPECT(given_n > 0);
     EXPECT(given_n < 200);
@@ -305,13 +298,13 @@ TEST(a_thousand_idle_workers_cost_little_memory)
     served_turn(&world);
     size_t before = world.mem.used;
     for (unsigned n = 0; n < 1000; n++) hand_open(&hands[n], links[n % 10], BYTES_NONE);
-    HAND_UNTIL(&world, stats().workers_n == 1000);
+    HAND_UNTIL(&world, served_stats(&world).workers_n == 1000);
     served_linger_ms(&world, 50);
     size_t cost = (world.mem.used - before) / 1000;
     test_note("%zu bytes each", cost);
     EXPECT(cost < 8192);
     start_many(link, 100, BYTES_NONE); /* and they do work */
-    HAND_UNTIL(&world, stats().work_items == 100);
+    HAND_UNTIL(&world, served_stats(&world).work_items == 100);
     for (unsigned n = 0; n < 10; n++) served_unlink(links[n]);
     served_linger_ms(&world, 20);
     for (unsigned n = 0; n < 1000; n++) hand_close(&hands[n]);
@@ -356,7 +349,7 @@ TEST(a_long_history_is_streamed_to_workers_that_can)
     EXPECT(turn->is_streamed);
     EXPECT_EQ(0, turn->past_n);
     EXPECT_EQ(2, turn->fresh_n);
-    EXPECT_EQ(1, stats().work_streamed);
+    EXPECT_EQ(1, served_stats(&world).work_streamed);
 
     struct buffer b;
     buffer_init(&b, mem_process());
@@ -394,10 +387,10 @@ TEST(work_beyond_the_message_size_is_parked)
     struct link *link = open_world(1);
     hand_open(&hand, link, BYTES_NONE);
     grow(link, &hand, 9000); /* an activity whose input is too large */
-    HAND_UNTIL(&world, stats().work_parked == 1);
+    HAND_UNTIL(&world, served_stats(&world).work_parked == 1);
     served_linger_ms(&world, 20);
     EXPECT_EQ(1, hand.work_n);
-    EXPECT_EQ(0, stats().leases_n);
+    EXPECT_EQ(0, served_stats(&world).leases_n);
     EXPECT_EQ(RUNNING, link_status(link, "a"));
     /* and a turn: its past events are */
     struct buffer b;
@@ -405,7 +398,7 @@ TEST(work_beyond_the_message_size_is_parked)
     pb_put_bytes(&b, 1, BYTES_LITERAL("a"));
     pb_put_bytes(&b, 2, BYTES_LITERAL("e"));
     EXPECT_EQ(GRPC_OK, link_ask(link, "RaiseEvent", buffer_view(&b), NULL));
-    HAND_UNTIL(&world, stats().work_parked == 2);
+    HAND_UNTIL(&world, served_stats(&world).work_parked == 2);
     served_linger_ms(&world, 20);
     EXPECT_EQ(1, hand.work_n);
     buffer_release(&b);
@@ -432,7 +425,7 @@ TEST(an_answer_beyond_the_message_size_parks_its_work)
     struct work *turn = hand.work[1];
     struct work *task = hand.work[2];
     if (turn->kind == WORK_TASK) turn = hand.work[2], task = hand.work[1];
-    EXPECT_EQ(2, stats().leases_n);
+    EXPECT_EQ(2, served_stats(&world).leases_n);
 
     memset(large, '1', sizeof large);
     buffer_init(&b, mem_process());
@@ -441,16 +434,16 @@ TEST(an_answer_beyond_the_message_size_parks_its_work)
     pb_put_bytes(&b, 4, turn->token);
     EXPECT_EQ(GRPC_RESOURCE_EXHAUSTED,
               link_ask(link, "CompleteOrchestratorTask", buffer_view(&b), NULL));
-    EXPECT_EQ(1, stats().work_parked);
-    EXPECT_EQ(1, stats().leases_n);
+    EXPECT_EQ(1, served_stats(&world).work_parked);
+    EXPECT_EQ(1, served_stats(&world).leases_n);
     buffer_clear(&b);
     pb_put_bytes(&b, 1, task->id);
     pb_put_int32(&b, 2, task->task_id);
     pb_put_string_value(&b, 3, bytes_make(large, sizeof large), true);
     EXPECT_EQ(GRPC_RESOURCE_EXHAUSTED,
               link_ask(link, "CompleteActivityTask", buffer_view(&b), NULL));
-    EXPECT_EQ(2, stats().work_parked);
-    EXPECT_EQ(0, stats().leases_n);
+    EXPECT_EQ(2, served_stats(&world).work_parked);
+    EXPECT_EQ(0, served_stats(&world).leases_n);
     buffer_release(&b);
     served_linger_ms(&world, 300);
     EXPECT_EQ(3, hand.work_n); /* parked, not offered again */

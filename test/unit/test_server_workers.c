@@ -18,20 +18,6 @@
 
 static struct served world;
 
-static struct link *open_world(void)
-{
-    served_init(&world);
-    served_open(&world, test_directory(), 1, false);
-    return served_link(&world, NULL);
-}
-
-static struct service_stats stats(void)
-{
-    struct service_stats stats;
-    service_stats(world.service, &stats);
-    return stats;
-}
-
 /* Failures that the engine has counted before it gave this. */
 static uint32_t attempt_of(const struct work *work)
 {
@@ -49,7 +35,7 @@ static uint32_t attempt_of(const struct work *work)
 /* Two turns and one activity, with everything the SDKs look at. */
 TEST(work_goes_to_the_worker_and_its_answers_count)
 {
-    struct link *link = open_world();
+    struct link *link = served_start(&world);
     struct hand hand;
 
     hand_open(&hand, link, BYTES_NONE);
@@ -63,7 +49,7 @@ TEST(work_goes_to_the_worker_and_its_answers_count)
     EXPECT(turn->has_entity_parameters);
     EXPECT(!turn->is_streamed);
     EXPECT(turn->token.len > 0);
-    EXPECT_EQ(1, stats().leases_n);
+    EXPECT_EQ(1, served_stats(&world).leases_n);
     EXPECT_EQ(GRPC_OK, hand_schedule(link, turn, 0, "t", false));
 
     struct work *task = hand_await(&hand, 2);
@@ -81,8 +67,8 @@ TEST(work_goes_to_the_worker_and_its_answers_count)
     EXPECT_EQ(RUNNING, link_status(link, "a"));
     EXPECT_EQ(GRPC_OK, hand_finish(link, turn, false));
     EXPECT_EQ(COMPLETED, link_status(link, "a"));
-    EXPECT_EQ(0, stats().leases_n);
-    EXPECT_EQ(3, stats().work_items);
+    EXPECT_EQ(0, served_stats(&world).leases_n);
+    EXPECT_EQ(3, served_stats(&world).work_items);
     hand_close(&hand);
     served_close(&world);
 }
@@ -90,7 +76,7 @@ TEST(work_goes_to_the_worker_and_its_answers_count)
 /* Go and older JavaScript workers never echo a token. */
 TEST(a_worker_without_tokens_is_known_by_instance_and_task)
 {
-    struct link *link = open_world();
+    struct link *link = served_start(&world);
     struct hand hand;
 
     hand_open(&hand, link, BYTES_NONE);
@@ -101,7 +87,7 @@ TEST(a_worker_without_tokens_is_known_by_instance_and_task)
     EXPECT_EQ(GRPC_OK, hand_finish_task(link, task, true));
     EXPECT_EQ(GRPC_OK, hand_finish(link, hand_await(&hand, 3), true));
     EXPECT_EQ(COMPLETED, link_status(link, "a"));
-    EXPECT_EQ(0, stats().leases_n);
+    EXPECT_EQ(0, served_stats(&world).leases_n);
     hand_close(&hand);
     served_close(&world);
 }
@@ -111,7 +97,7 @@ TEST(a_worker_without_tokens_is_known_by_instance_and_task)
  * the old work would count for its stream for ever. */
 TEST(an_answer_without_token_is_for_what_came_on_its_connection)
 {
-    struct link *link = open_world();
+    struct link *link = served_start(&world);
     struct link *link_of_other = served_link(&world, NULL);
     struct hand hand;
     struct hand other;
@@ -130,18 +116,18 @@ TEST(an_answer_without_token_is_for_what_came_on_its_connection)
     hand_open(&other, link_of_other, BYTES_NONE);
     struct work *again = hand_await(&other, 1);
     EXPECT_EQ(WORK_TASK, again->kind);
-    EXPECT_EQ(2, stats().leases_n);
+    EXPECT_EQ(2, served_stats(&world).leases_n);
 
     EXPECT_EQ(GRPC_OK, hand_finish_task(link, task, true));
     served_linger_ms(&world, 20);
-    EXPECT_EQ(1, stats().leases_n);
+    EXPECT_EQ(1, served_stats(&world).leases_n);
     EXPECT_EQ(4, hand.work_n + other.work_n); /* no turn: nobody waits for that any more */
     EXPECT_EQ(GRPC_OK, hand_finish_task(link_of_other, again, true));
     HAND_UNTIL(&world, hand.work_n + other.work_n == 5);
     struct hand *has = hand.work_n == 4 ? &hand : &other;
     EXPECT_EQ(GRPC_OK, hand_finish(has->link, has->work[has->work_n - 1], true));
     EXPECT_EQ(COMPLETED, link_status(link, "a"));
-    EXPECT_EQ(0, stats().leases_n);
+    EXPECT_EQ(0, served_stats(&world).leases_n);
     hand_close(&hand);
     hand_close(&other);
     served_close(&world);
@@ -150,7 +136,7 @@ TEST(an_answer_without_token_is_for_what_came_on_its_connection)
 /* Equal ids in two hubs are two instances, and a token of one is nothing in the other. */
 TEST(hubs_do_not_meet)
 {
-    struct link *one = open_world();
+    struct link *one = served_start(&world);
     struct link *two = served_link(&world, "second");
     struct hand first;
     struct hand second;
@@ -165,7 +151,7 @@ TEST(hubs_do_not_meet)
     struct work *other = hand_await(&second, 1);
 
     EXPECT_EQ(GRPC_OK, hand_finish(two, turn, false)); /* said OK, and dropped */
-    EXPECT_EQ(1, stats().stale_answers);
+    EXPECT_EQ(1, served_stats(&world).stale_answers);
     EXPECT_EQ(PENDING, link_status(one, "a"));
     EXPECT_EQ(PENDING, link_status(two, "a"));
     EXPECT_EQ(GRPC_OK, hand_finish(two, other, true));
@@ -181,7 +167,7 @@ TEST(hubs_do_not_meet)
 /* A worker can do nothing about an answer that nobody waits for: it is OK, and changes nothing. */
 TEST(stale_and_garbage_tokens_are_ok_and_dropped)
 {
-    struct link *link = open_world();
+    struct link *link = served_start(&world);
     struct hand hand;
 
     hand_open(&hand, link, BYTES_NONE);
@@ -192,13 +178,13 @@ TEST(stale_and_garbage_tokens_are_ok_and_dropped)
     memcpy(forged, turn->token.ptr, turn->token.len);
     forged[5] = forged[5] == 'A' ? 'B' : 'A';
     EXPECT_EQ(GRPC_OK, hand_finish_with_token(link, "a", bytes_make(forged, turn->token.len)));
-    EXPECT_EQ(2, stats().stale_answers);
+    EXPECT_EQ(2, served_stats(&world).stale_answers);
     /* a turn's token at another door */
     struct work task = *turn;
     EXPECT_EQ(GRPC_OK, hand_finish_task(link, &task, false));
     task.kind = WORK_TASK;
     EXPECT_EQ(GRPC_OK, hand_abandon(link, &task));
-    EXPECT_EQ(4, stats().stale_answers);
+    EXPECT_EQ(4, served_stats(&world).stale_answers);
     EXPECT_EQ(PENDING, link_status(link, "a"));
     EXPECT_EQ(GRPC_OK, hand_finish(link, turn, false));
     EXPECT_EQ(GRPC_OK, hand_finish(link, turn, false)); /* again */
@@ -214,7 +200,7 @@ TEST(stale_and_garbage_tokens_are_ok_and_dropped)
 /* What cannot be read is refused, and its work does not stay with a worker that only logs that. */
 TEST(a_malformed_answer_is_refused_and_its_work_offered_again)
 {
-    struct link *link = open_world();
+    struct link *link = served_start(&world);
     struct hand hand;
     struct buffer b;
     char text[CLIENT_TEXT_SIZE];
@@ -249,7 +235,7 @@ TEST(a_malformed_answer_is_refused_and_its_work_offered_again)
 /* SDKs cancel the stream first, and then finish what they have. */
 TEST(an_answer_after_the_stream_is_gone_counts)
 {
-    struct link *link = open_world();
+    struct link *link = served_start(&world);
     struct hand hand;
     struct hand other;
 
@@ -263,8 +249,8 @@ TEST(an_answer_after_the_stream_is_gone_counts)
     EXPECT_EQ(0, other.work_n);
     EXPECT_EQ(GRPC_OK, hand_finish(link, turn, false));
     EXPECT_EQ(COMPLETED, link_status(link, "a"));
-    EXPECT_EQ(0, stats().leases_n);
-    EXPECT_EQ(0, stats().work_lost);
+    EXPECT_EQ(0, served_stats(&world).leases_n);
+    EXPECT_EQ(0, served_stats(&world).work_lost);
     hand_close(&hand);
     hand_close(&other);
     served_close(&world);
@@ -273,7 +259,7 @@ TEST(an_answer_after_the_stream_is_gone_counts)
 /* After the grace delay another worker gets it, and the first one's answer is too late. */
 TEST(work_of_a_lost_stream_is_offered_again)
 {
-    struct link *link = open_world();
+    struct link *link = served_start(&world);
     struct hand hand;
     struct hand other;
 
@@ -282,9 +268,9 @@ TEST(work_of_a_lost_stream_is_offered_again)
     EXPECT_EQ(GRPC_OK, hand_schedule(link, hand_await(&hand, 1), 1, "t", false));
     struct work *task = hand_await(&hand, 2);
     hand_cancel(&hand);
-    EXPECT_EQ(0, stats().workers_n);
+    EXPECT_EQ(0, served_stats(&world).workers_n);
     served_advance_ms(&world, 5001);
-    EXPECT_EQ(1, stats().work_lost);
+    EXPECT_EQ(1, served_stats(&world).work_lost);
     hand_open(&other, link, BYTES_NONE);
     struct work *again = hand_await(&other, 1);
     EXPECT_EQ(WORK_TASK, again->kind);
@@ -292,7 +278,7 @@ TEST(work_of_a_lost_stream_is_offered_again)
     EXPECT_EQ(GRPC_OK, hand_finish_task(link, task, false));
     served_linger_ms(&world, 20);
     EXPECT_EQ(1, other.work_n); /* no turn: the answer was dropped */
-    EXPECT_EQ(1, stats().leases_n);
+    EXPECT_EQ(1, served_stats(&world).leases_n);
     EXPECT_EQ(GRPC_OK, hand_finish_task(link, again, false));
     EXPECT_EQ(GRPC_OK, hand_finish(link, hand_await(&other, 2), false));
     EXPECT_EQ(COMPLETED, link_status(link, "a"));
@@ -304,7 +290,7 @@ TEST(work_of_a_lost_stream_is_offered_again)
 /* A connection that breaks is as good as a stream that is cancelled. */
 TEST(a_lost_connection_gives_its_work_back)
 {
-    struct link *link = open_world();
+    struct link *link = served_start(&world);
     struct link *doomed = served_link(&world, NULL);
     struct hand hand;
     struct hand other;
@@ -326,7 +312,7 @@ TEST(a_lost_connection_gives_its_work_back)
  * next one gets it at once. */
 TEST(work_that_was_never_sent_is_not_a_failure)
 {
-    struct link *link = open_world();
+    struct link *link = served_start(&world);
     struct hand hand;
     struct hand other;
     struct answer started[ROUNDS_N];
@@ -355,8 +341,8 @@ TEST(work_that_was_never_sent_is_not_a_failure)
         EXPECT_EQ(GRPC_OK, started[n].code);
         answer_release(&started[n]);
     }
-    EXPECT_EQ(0, stats().work_lost);
-    unsigned kept_n = stats().leases_n; /* those that were sent all the same */
+    EXPECT_EQ(0, served_stats(&world).work_lost);
+    unsigned kept_n = served_stats(&world).leases_n; /* those that were sent all the same */
     EXPECT(kept_n < ROUNDS_N);
     hand_open(&other, link, BYTES_NONE);
     (void)hand_await(&other, ROUNDS_N - kept_n);
@@ -369,7 +355,7 @@ TEST(work_that_was_never_sent_is_not_a_failure)
  * way may still be answered. */
 TEST(draining_ends_streams_and_takes_answers)
 {
-    struct link *link = open_world();
+    struct link *link = served_start(&world);
     struct hand hand;
 
     hand_open(&hand, link, BYTES_NONE);
@@ -382,7 +368,7 @@ TEST(draining_ends_streams_and_takes_answers)
     EXPECT_EQ(GRPC_OK, hand_finish(link, turn, false));
     EXPECT_EQ(GRPC_UNAVAILABLE, link_ask(link, "GetWorkItems", BYTES_NONE, NULL));
     HAND_UNTIL(&world, service_is_quiet(world.service));
-    EXPECT_EQ(0, stats().work_lost);
+    EXPECT_EQ(0, served_stats(&world).work_lost);
     hand_close(&hand);
     served_close(&world);
 }
@@ -392,7 +378,7 @@ TEST(draining_ends_streams_and_takes_answers)
 /* Attaching, credit, answers, detaching, giving back: what is not taken is tried again. */
 static void work_with_refusals(unsigned refuse_every)
 {
-    struct link *link = open_world();
+    struct link *link = served_start(&world);
     struct hand hand;
     struct hand other;
     char id[16];
@@ -419,7 +405,7 @@ static void work_with_refusals(unsigned refuse_every)
     service_drain(world.service);
     HAND_UNTIL(&world, service_is_quiet(world.service));
     world.refuse_every = 0;
-    EXPECT_EQ(0, stats().leases_n);
+    EXPECT_EQ(0, served_stats(&world).leases_n);
     hand_close(&hand);
     hand_close(&other);
     served_close(&world);
@@ -453,7 +439,7 @@ static struct work *answer_in_vain(struct link *link, struct hand *hand)
     served_turn(&world);
     EXPECT(a.is_over);
     EXPECT_EQ(GRPC_UNAVAILABLE, a.code);
-    EXPECT_EQ(1, stats().leases_n);
+    EXPECT_EQ(1, served_stats(&world).leases_n);
     world.refuse_every = 0;
     answer_release(&a);
     buffer_release(&b);
@@ -463,13 +449,13 @@ static struct work *answer_in_vain(struct link *link, struct hand *hand)
 /* The worker is told in the end, and may answer again within the grace delay. */
 TEST(an_answer_that_cannot_be_taken_is_refused_after_a_while)
 {
-    struct link *link = open_world();
+    struct link *link = served_start(&world);
     struct hand hand;
 
     struct work *turn = answer_in_vain(link, &hand);
     EXPECT_EQ(GRPC_OK, hand_finish(link, turn, false));
     EXPECT_EQ(COMPLETED, link_status(link, "a"));
-    EXPECT_EQ(0, stats().leases_n);
+    EXPECT_EQ(0, served_stats(&world).leases_n);
     hand_close(&hand);
     served_close(&world);
 }
@@ -477,7 +463,7 @@ TEST(an_answer_that_cannot_be_taken_is_refused_after_a_while)
 /* Most workers only log that: then somebody else does it, or the same worker again. */
 TEST(an_answer_refused_and_not_sent_again_is_offered_again)
 {
-    struct link *link = open_world();
+    struct link *link = served_start(&world);
     struct hand hand;
 
     struct work *turn = answer_in_vain(link, &hand);
@@ -485,7 +471,7 @@ TEST(an_answer_refused_and_not_sent_again_is_offered_again)
     EXPECT_EQ(GRPC_OK, hand_finish(link, hand_await(&hand, 2), false));
     EXPECT_EQ(COMPLETED, link_status(link, "a"));
     EXPECT_EQ(GRPC_OK, hand_finish(link, turn, false)); /* too late, and no harm */
-    EXPECT_EQ(0, stats().leases_n);
+    EXPECT_EQ(0, served_stats(&world).leases_n);
     hand_close(&hand);
     served_close(&world);
 }
@@ -496,7 +482,7 @@ TEST(an_answer_refused_and_not_sent_again_is_offered_again)
  * the work. */
 TEST(an_answer_to_the_server_before_counts_after_a_restart)
 {
-    struct link *link = open_world();
+    struct link *link = served_start(&world);
     char directory[512];
     struct hand hand;
     uint8_t token[1000];
@@ -536,7 +522,7 @@ TEST(an_answer_to_the_server_before_counts_after_a_restart)
 /* Some SDKs take a stream for dead after 120 s of silence. */
 TEST(an_idle_stream_gets_a_health_ping)
 {
-    struct link *link = open_world();
+    struct link *link = served_start(&world);
     struct hand hand;
 
     hand_open(&hand, link, BYTES_NONE);
@@ -551,7 +537,7 @@ TEST(an_idle_stream_gets_a_health_ping)
     EXPECT_EQ(1, hand.pings_n);
     served_advance_ms(&world, 1001);
     EXPECT_EQ(2, hand.pings_n);
-    EXPECT_EQ(2, stats().health_pings);
+    EXPECT_EQ(2, served_stats(&world).health_pings);
     hand_close(&hand);
     served_close(&world);
 }
@@ -561,7 +547,7 @@ TEST(an_idle_stream_gets_a_health_ping)
 /* A worker that refuses its work gets something else to do for a while; another one takes it. */
 TEST(abandoned_work_goes_to_another_stream)
 {
-    struct link *link = open_world();
+    struct link *link = served_start(&world);
     struct hand hand;
     struct hand other;
 
@@ -572,7 +558,7 @@ TEST(abandoned_work_goes_to_another_stream)
     struct hand *has = hand.work_n == 1 ? &hand : &other;
     struct hand *next = has == &hand ? &other : &hand;
     EXPECT_EQ(GRPC_OK, hand_abandon(link, has->work[0]));
-    EXPECT_EQ(0, stats().leases_n);
+    EXPECT_EQ(0, served_stats(&world).leases_n);
     served_linger_ms(&world, 50);
     EXPECT_EQ(1, hand.work_n + other.work_n); /* not at once */
     struct work *turn = hand_await(next, 1);
