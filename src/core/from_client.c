@@ -6,6 +6,8 @@
 #include "core/limits.h"
 #include "core/state.h"
 
+#include "base/planted.h"
+
 /* ---- start ---- */
 
 static bool has_control_characters(struct bytes text)
@@ -159,6 +161,8 @@ void on_client_start(struct core *c, const struct input *in)
     if (must_wait(c, start, is_later)) {
         const char *full = backlog_problem(c->backlog, start->name, start_size_on_disk(start));
         if (full != NULL) {
+            if (planted("source_alone")) source_take(c, &start->at);
+            if (planted("reply_of_refused")) replies_received(c, start->key, &started);
             reply(c, E_LIMIT, full);
             return;
         }
