@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * See sim_feed.h. A message belongs to the partition of the instance it names; the messages of one
- * partition are a lane, with one exchange at a time and strays beside it, that nobody waits for. The
- * checks know nothing of the engine's counters: they follow the records from the first frame on.
+ * partition are a lane, with one exchange at a time and strays beside it, that nobody waits for.
+ * The checks know nothing of the engine's counters: they follow the records from the first frame
+ * on.
  */
 #include "test/sim/sim_feed.h"
 

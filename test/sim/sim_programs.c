@@ -671,7 +671,8 @@ static void run_uncaught(struct script *s)
     if (bad->is_done) fail(s, "uncaught");
 }
 
-/* Both are begun at once: a rewind takes away the one that failed, and what stands behind it stays. */
+/* Both are begun at once: a rewind takes away the one that failed, and what stands behind it
+ * stays. */
 static void run_undone(struct script *s)
 {
     struct slot *bad = slot_of(s, begin_task(s, "fail", s->input));
