@@ -80,6 +80,8 @@ static const struct instance *create(struct core *c, struct bytes key,
     const struct instance *i = instance_find(c, key);
     assert(i != NULL);
     assert(i->status == STATUS_PENDING);
+    assert(i->inbox.n == 1); /* its start, and nothing of an earlier one */
+    assert(memcmp(i->execution_id, started->execution_id, EXECUTION_ID_SIZE) == 0);
     replies_received(c, key, started);
     return i;
 }
@@ -191,6 +193,7 @@ void on_client_restart(struct core *c, const struct input *in)
         return;
     }
     /* a copy: the instance's own bytes go when it begins again */
+    assert(i->started != NULL);
     struct bytes event = copy_must(&c->temporary, event_bytes(i->started));
     enum status status = event_started_decode(event, &c->temporary, &started);
     assert(status == OK);
@@ -241,6 +244,7 @@ void on_client_raise(struct core *c, const struct input *in)
     }
     buffer_clear(&c->scratch);
     event_write_raised(&c->scratch, c->now_ns, in->client.name, in->client.data);
+    assert(!c->scratch.failed);
     message_add(i, buffer_view(&c->scratch));
     reply(c, OK, "");
 }
@@ -279,6 +283,7 @@ void on_client_suspend(struct core *c, const struct input *in)
     } else {
         buffer_clear(&c->scratch);
         event_write_suspended(&c->scratch, c->now_ns, in->client.data);
+        assert(!c->scratch.failed);
         message_add(i, buffer_view(&c->scratch));
     }
     assert(i->is_suspended);
@@ -305,6 +310,7 @@ void on_client_resume(struct core *c, const struct input *in)
     if (i->is_suspended && !instance_is_terminal(i)) {
         buffer_clear(&c->scratch);
         event_write_resumed(&c->scratch, c->now_ns, in->client.data);
+        assert(!c->scratch.failed);
         message_add(i, buffer_view(&c->scratch));
         assert(!i->is_suspended);
     }
@@ -314,6 +320,8 @@ void on_client_resume(struct core *c, const struct input *in)
 /* What was done before the failure has been undone since: nothing is left that could go on. */
 static bool has_undone(const struct instance *i)
 {
+    assert(instance_is_terminal(i));
+    assert(i->status == STATUS_FAILED);
     for (const struct event *e = i->history.first; e != NULL; e = e->next) {
         struct event_scheduled scheduled;
         if (e->kind != EVENT_TASK_SCHEDULED) continue;
@@ -346,6 +354,8 @@ void on_client_rewind(struct core *c, const struct input *in)
         parent = copy_must(&c->temporary, bytes_make(i->parent.execution_id, EXECUTION_ID_SIZE));
     }
     ending_rewind(i, in->client.data, parent);
+    assert(!instance_is_terminal(i));
+    assert(i->status == STATUS_RUNNING);
     reply(c, OK, "");
 }
 
@@ -359,9 +369,11 @@ void on_client_purge(struct core *c, const struct input *in)
     }
     /* Ended in the ordinary way first: its parent and whoever waits for it hear of it. */
     if (!i->is_entity && !instance_is_terminal(i)) ending_terminate(i, MAYBE_NONE, false);
+    assert(i->is_entity || instance_is_terminal(i));
     struct record record = {.kind = RECORD_PURGED, .key = i->key};
     emit(c, &record);
     assert(i->is_purged);
+    assert(i->items_n == 0);
     reply(c, OK, "");
 }
 
@@ -380,6 +392,7 @@ void on_client_resubmit(struct core *c, const struct input *in)
             reply(c, E_PRECONDITION, "this step does not wait for an operator or for a retry");
         return;
     }
+    assert(item->kind == ITEM_TASK);
     assert(!item->is_detached);
     struct record record = {
         .kind = RECORD_TASK_TRIED,

@@ -84,5 +84,7 @@ void on_client_import(struct core *c, const struct input *in)
     const struct instance *i = instance_find_live(c, key);
     assert(i != NULL);
     assert(instance_is_terminal(i));
+    assert(!instance_has_work(i)); /* all that it did, it did elsewhere */
+    assert(i->inbox.n == 0);
     reply_instance(c, i);
 }

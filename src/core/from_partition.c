@@ -61,6 +61,9 @@ static void create_child(struct core *c, const struct input *in,
     };
     memcpy(record.execution_id, started->execution_id, EXECUTION_ID_SIZE);
     emit(c, &record);
+    const struct instance *i = instance_find_live(c, record.key);
+    assert(i != NULL);
+    assert(i->status == STATUS_PENDING);
 }
 
 /* The id is taken: the parent must know, and must not wait for somebody else's orchestration. */
@@ -76,6 +79,7 @@ static void refuse_child(struct core *c, const struct input *in,
     buffer_clear(&c->scratch);
     event_write_child_failed(&c->scratch, c->now_ns, started->parent.task_id,
                              buffer_view(&failure));
+    assert(!c->scratch.failed);
     buffer_release(&failure);
 
     outbox_send(
@@ -122,6 +126,7 @@ static void on_start(struct core *c, const struct input *in)
     };
     memcpy(record.execution_id, started.execution_id, EXECUTION_ID_SIZE);
     emit(c, &record);
+    assert(instance_find_live(c, record.key) != NULL);
     replies_received(c, in->message.target, &started);
 }
 
@@ -166,6 +171,7 @@ static void on_rewind_child(struct core *c, const struct input *in)
         refuse_child(c, in, &started);
     } else if (instance_is_terminal(i) && i->status == STATUS_FAILED) {
         ending_rewind(i, MAYBE_NONE, parent);
+        assert(!instance_is_terminal(i));
     } else {
         struct record record = {.kind = RECORD_RELINKED, .key = i->key, .peer_execution = parent};
         emit(c, &record);
@@ -222,6 +228,8 @@ void on_partition_ack(struct core *c, const struct input *in)
     /* acknowledged before, or more than was sent: an acknowledgement that went astray */
     if (peer->first == NULL || in->ack.seq < peer->first->seq || in->ack.seq > peer->sent_seq)
         return;
+    assert(peer->first->seq <= peer->last->seq);
+    assert(peer->last->seq <= peer->sent_seq);
     struct record record = {
         .kind = RECORD_SENT,
         .peer = in->ack.from,
@@ -229,4 +237,5 @@ void on_partition_ack(struct core *c, const struct input *in)
     };
     emit(c, &record);
     assert(peer->first == NULL || peer->first->seq > in->ack.seq);
+    assert((peer->first == NULL) == (peer->last == NULL));
 }

@@ -23,6 +23,7 @@ static struct bytes reply_id(struct core *c, const uint8_t *execution_id, const 
 {
     size_t event_len = strlen(event);
     size_t size = EXECUTION_TEXT_SIZE + 1 + event_len;
+    assert(size <= LIMIT_ID_SIZE);
     char *id = arena_alloc(&c->temporary, size);
     assert(id != NULL);
     execution_id_text(execution_id, id);
@@ -35,6 +36,8 @@ static void send_note(struct core *c, const uint8_t *execution_id, struct bytes 
                       const struct reply_note *note)
 {
     struct buffer tags;
+    assert(url.len > 0);
+    assert(url.len <= REPLY_URL_SIZE_MAX);
     struct event_started started = {
         .name = BYTES_LITERAL(REPLY_NAME),
         .instance_id = reply_id(c, execution_id, note->event),
@@ -60,6 +63,8 @@ static void send_note(struct core *c, const uint8_t *execution_id, struct bytes 
 static void tell(struct core *c, struct bytes key, const struct event_started *started,
                  struct reply_note *note)
 {
+    assert(!started->has_parent); /* what a child does is its parent's business */
+    assert(note->event != NULL);
     struct maybe url = tags_find(started->tags, BYTES_LITERAL(REPLY_TO_TAG));
     if (url.value.len == 0 || url.value.len > REPLY_URL_SIZE_MAX) return;
     note->hub = key_hub(key);
@@ -72,7 +77,6 @@ static void tell(struct core *c, struct bytes key, const struct event_started *s
 
 void replies_received(struct core *c, struct bytes key, const struct event_started *started)
 {
-    assert(!started->has_parent); /* what a child does is its parent's business */
     if (started->tags.len == 0) return;
     struct reply_note note = {.event = "received", .status = STATUS_PENDING};
     tell(c, key, started, &note);
@@ -93,6 +97,7 @@ static const char *end_name(const struct instance *i, enum orchestration_status 
 void replies_ended(struct instance *i)
 {
     assert(instance_is_terminal(i));
+    assert(!i->is_purged);
     if (i->status == STATUS_COMPLETED && instance_is_reply(i)) {
         /* it was heard, and has nothing more to say to anybody */
         struct record record = {.kind = RECORD_PURGED, .key = i->key};
@@ -106,6 +111,7 @@ void replies_ended(struct instance *i)
     struct core *c = i->core;
     enum status status = event_completed_decode(event_bytes(i->completed), &completed);
     assert(status == OK);
+    assert(i->status == completed.status);
     status = event_started_decode(event_bytes(i->started), &c->temporary, &started);
     assert(status == OK);
     /* the one that clients are shown */

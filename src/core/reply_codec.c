@@ -40,6 +40,10 @@ static void time_text(int64_t time_ns, char out[TIME_TEXT_SIZE])
     int64_t month = (5 * day + 2) / 153; /* from March */
     day -= (153 * month + 2) / 5;
     month = month < 10 ? month + 3 : month - 9;
+    assert(month >= 1);
+    assert(month <= 12);
+    assert(day >= 0);
+    assert(day < 31);
     memcpy(out, "0000-00-00T00:00:00.000000000Z", TIME_TEXT_SIZE);
     put_digits(out, 400 * era + year + (month <= 2), 4);
     put_digits(out + 5, month, 2);
@@ -98,6 +102,7 @@ static void put_status(struct json *j, enum orchestration_status status)
     for (; name[n] != '\0' && n + 1 < sizeof text; n++) {
         text[n] = (char)(name[n] >= 'A' && name[n] <= 'Z' ? name[n] - 'A' + 'a' : name[n]);
     }
+    assert(name[n] == '\0'); /* it is not cut */
     json_key(j, "status");
     json_bytes(j, bytes_make(text, n));
 }
@@ -152,6 +157,7 @@ struct maybe tags_find(struct bytes tags, struct bytes name)
 void tags_add(struct buffer *tags, struct buffer *temporary, struct bytes name, struct bytes value)
 {
     assert(tags != temporary);
+    assert(name.len > 0);
     buffer_clear(temporary);
     pb_put_bytes(temporary, 1, name);
     pb_put_bytes(temporary, 2, value);
