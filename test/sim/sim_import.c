@@ -217,8 +217,8 @@ static void on_mover_answer(struct port *port, const struct answer *a)
         on_imported(m, move, a);
     else if (move->step == STEP_VERIFY && is_read)
         on_verified(m, move, a);
-    else if (move->step == STEP_PURGE && is_read)
-        move->step = STEP_OVER;
+    else if (move->step == STEP_PURGE && (is_read || (is_answered && a->status == E_NOT_FOUND)))
+        move->step = STEP_OVER; /* by this attempt, or by one whose answer was lost */
     if (move->step == STEP_OVER) m->current = NULL;
     think(m, m->current == NULL ? chance_span(&m->rng, m->w->options.import_ms) : 20);
 }

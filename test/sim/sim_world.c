@@ -374,6 +374,7 @@ void world_run(struct world *w)
     int64_t deadline_ns = w->now_ns + HEAL_MS_MAX * NS_PER_MS;
     run_until(w, deadline_ns, is_finished);
     if (!feeds_are_finished(w->feeds)) feeds_report_unfinished(w->feeds);
+    if (!mover_is_finished(w->mover)) sim_fail(w, "L1 finish", "an import has no end");
     if (!is_finished(w)) crowd_report_unfinished(w->crowd);
     run_until(w, deadline_ns, is_quiet);
     if (!front_is_quiet(w->front)) front_report(w->front);
