@@ -39,16 +39,24 @@ torture: release ## kill -9 and power-loss cycles against a real process: make t
 	TORTURE_CYCLES=$(CYCLES) meson test -C $(release) --no-rebuild --suite torture --timeout-multiplier 0 --verbose
 
 # The tests of the C library in which threads meet: not those of its kit, which has one thread only.
-threaded = test_lib_hello test_lib_jobs test_lib_memory test_lib_orchestrator test_lib_policies test_lib_replay \
+threaded_lib = test_lib_hello test_lib_jobs test_lib_memory test_lib_orchestrator test_lib_policies test_lib_replay \
     test_lib_retry test_lib_worker
+# The same of engine, server, streams and archive; the tests of hosts and of streams in a simulated world have one.
+threaded = $(threaded_lib) test_archive_sqlite test_engine test_queue test_server_client test_server_entities \
+    test_server_feed test_server_flow test_server_history test_server_leases test_server_lists test_server_waits \
+    test_server_workers test_streams_bound
+# And whole servers, under load and killed: the first race ends them, so that the test fails.
+threaded_servers = test_ingest test_reply test_streams
 # Without the two that fail every allocation in turn (test_lib_memory, test_lib_kit): they would take an hour. The rest
 # takes some five minutes on two cores, ten when they are shared.
-checked = $(filter-out test_lib_memory,$(threaded)) test_lib_coroutine test_lib_kit_policies test_lib_kit_replay
+checked = $(filter-out test_lib_memory,$(threaded_lib)) test_lib_coroutine test_lib_kit_policies test_lib_kit_replay
 
-tsan: packages-build packages-test ## the C library and its threads under ThreadSanitizer
+tsan: packages-build packages-test ## library, engine and server with their threads under ThreadSanitizer
 	@tools/setup_build tsan
-	@ninja -C build/tsan $(addprefix test/unit/,$(threaded))
-	meson test -C build/tsan --no-rebuild --timeout-multiplier 5 --print-errorlogs $(threaded)
+	@ninja -C build/tsan src/cmd/norn $(addprefix test/unit/,$(threaded))
+	meson test -C build/tsan --no-rebuild --timeout-multiplier 5 --print-errorlogs --suite unit $(threaded)
+	TSAN_OPTIONS=halt_on_error=1 meson test -C build/tsan --no-rebuild --timeout-multiplier 5 --print-errorlogs \
+	    --suite e2e $(threaded_servers)
 
 valgrind: release packages-test ## the C library under valgrind's memcheck
 	@ninja -C $(release) $(addprefix test/unit/,$(checked))

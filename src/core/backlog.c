@@ -98,6 +98,10 @@ static void blocks_release(struct backlog *b)
 {
     struct mem *mem = b->options.mem;
     assert(b->n == 0);
+    assert(b->size == 0);
+    assert(b->lines_n == 0);
+    assert(b->age_first == NONE);
+    assert(b->age_last == NONE);
     for (size_t n = 0; n < b->blocks_n; n++) mem_give(mem, b->blocks[n], BLOCK_SIZE);
     mem_give(mem, b->blocks, b->blocks_max * sizeof(struct entry *));
     mem_give(mem, b->slots, b->slots_n * sizeof(uint32_t));
@@ -111,6 +115,9 @@ static void name_free(struct backlog *b, struct backlog_name *name)
 {
     assert(name->active_n == 0);
     assert(name->waiting_n == 0);
+    assert(name->first == NONE);
+    assert(name->last == NONE);
+    assert(!list_is_linked(&name->line));
     map_remove(&b->names, &name->node);
     list_remove(&name->all);
     mem_give(b->options.mem, name, sizeof *name + name->name.len);
@@ -124,6 +131,8 @@ void backlog_free(struct backlog *b)
     while (!list_is_empty(&b->all_names)) {
         name_free(b, container_of(list_first(&b->all_names), struct backlog_name, all));
     }
+    assert(b->names.n == 0);
+    assert(list_is_empty(&b->lines));
     map_release(&b->names);
     blocks_release(b);
     mem_give(mem, b->partition_n, b->options.partitions_n * sizeof(uint64_t));
@@ -139,6 +148,8 @@ void backlog_hold(struct backlog *b, bool is_held) { b->is_held = is_held; }
 
 size_t backlog_memory(const struct backlog *b)
 {
+    assert(b->blocks_n <= b->blocks_max);
+    assert((b->slots_n & (b->slots_n - 1)) == 0);
     return b->blocks_n * BLOCK_SIZE + b->blocks_max * sizeof(struct entry *) +
            b->slots_n * sizeof(uint32_t);
 }
@@ -194,13 +205,14 @@ struct backlog_name *backlog_enter(struct backlog *b, struct bytes name)
     struct backlog_name *known = name_obtain(b, name);
     known->active_n++;
     b->active_n++;
+    assert(known->active_n <= b->active_n);
     return known;
 }
 
 void backlog_leave(struct backlog *b, struct backlog_name *name)
 {
     assert(name->active_n > 0);
-    assert(b->active_n > 0);
+    assert(b->active_n >= name->active_n);
     name->active_n--;
     b->active_n--;
     name_settle(b, name);
@@ -211,6 +223,7 @@ void backlog_leave(struct backlog *b, struct backlog_name *name)
 /* How many more of this name may be active, those that are picked already counted. */
 static uint64_t room_of(const struct backlog *b, const struct backlog_name *name, uint64_t picked_n)
 {
+    assert(name->active_n <= b->active_n);
     uint64_t room = UINT64_MAX;
     uint64_t name_n = name->active_n + name->picked_n;
     if (name->active_max > 0) room = name_n < name->active_max ? name->active_max - name_n : 0;
@@ -220,6 +233,7 @@ static uint64_t room_of(const struct backlog *b, const struct backlog_name *name
     uint64_t floor_n = b->options.active_max / FLOOR_DIVISOR;
     uint64_t floor_room = name_n < floor_n ? floor_n - name_n : 0;
     if (all_room < floor_room) all_room = floor_room;
+    assert(all_room <= b->options.active_max);
     return room < all_room ? room : all_room;
 }
 
@@ -233,6 +247,7 @@ static void rate_take(struct backlog_name *name, int64_t now_ns)
     if (name->rate == 0) return;
     if (name->rate_at_ns < now_ns) name->rate_at_ns = now_ns;
     name->rate_at_ns += NS_PER_S / name->rate;
+    assert(name->rate_at_ns >= now_ns);
 }
 
 bool backlog_admits(const struct backlog *b, struct bytes name, int64_t now_ns)
@@ -244,11 +259,14 @@ bool backlog_admits(const struct backlog *b, struct bytes name, int64_t now_ns)
         limits_of(b, name, &unknown.active_max, &unknown.rate);
         known = &unknown;
     }
+    assert(known->picked_n == 0); /* that is of a pick, which is over */
     return known->waiting_n == 0 && room_of(b, known, 0) > 0 && rate_allows(known, now_ns);
 }
 
 const char *backlog_problem(const struct backlog *b, struct bytes name, size_t size)
 {
+    assert(b->lines_n <= b->n); /* who is in line waits */
+    assert(b->lines_n <= b->names.n);
     if (b->n >= b->options.waiting_max)
         return "the backlog is full: as many starts wait as may (ingest.backlog_max); try again "
                "later";
@@ -270,12 +288,15 @@ void backlog_took(struct backlog *b, struct bytes name, int64_t now_ns)
 uint64_t backlog_new_order(const struct backlog *b, int64_t now_ns)
 {
     assert(now_ns > 0);
-    return (uint64_t)now_ns > b->order_last ? (uint64_t)now_ns : b->order_last + 1;
+    uint64_t order = (uint64_t)now_ns > b->order_last ? (uint64_t)now_ns : b->order_last + 1;
+    assert(order > b->order_last);
+    return order;
 }
 
 /* It is worth reading some of this name back. A few at a time would make the reads small. */
 static bool is_ready(const struct backlog *b, const struct backlog_name *name, int64_t now_ns)
 {
+    assert(name->waiting_n > 0);
     uint64_t room = room_of(b, name, 0);
     if (room == 0 || !rate_allows(name, now_ns)) return false;
     uint64_t limit = name->active_max > 0 ? name->active_max : b->options.active_max;
@@ -287,6 +308,8 @@ static bool is_ready(const struct backlog *b, const struct backlog_name *name, i
 
 static void waiting_of(const struct entry *e, struct queued *out)
 {
+    assert(e->order > 0);
+    assert(e->lsn > 0);
     *out = (struct queued){
         .order = e->order,
         .lsn = e->lsn,
@@ -304,6 +327,8 @@ size_t backlog_pick(struct backlog *b, int64_t now_ns, uint64_t upto_lsn, struct
     if (b->is_held) return 0;
     for (struct list *l = list_first(&b->lines); l != NULL; l = list_next(&b->lines, l)) {
         struct backlog_name *name = container_of(l, struct backlog_name, line);
+        assert(name->waiting_n > 0);
+        assert(name->first != NONE);
         name->picked_n = 0;
         name->pick_next = name->first;
     }
@@ -326,6 +351,8 @@ size_t backlog_pick(struct backlog *b, int64_t now_ns, uint64_t upto_lsn, struct
     for (struct list *l = list_first(&b->lines); l != NULL; l = list_next(&b->lines, l)) {
         container_of(l, struct backlog_name, line)->picked_n = 0;
     }
+    assert(n <= n_max);
+    assert(n <= b->n);
     return n;
 }
 
@@ -337,6 +364,7 @@ int64_t backlog_wake_ns(const struct backlog *b, int64_t now_ns)
         const struct backlog_name *name = container_of(l, struct backlog_name, line);
         if (rate_allows(name, now_ns) || room_of(b, name, 0) == 0) continue;
         int64_t at_ns = name->rate_at_ns - BURST_NS;
+        assert(at_ns > now_ns); /* else the rate would allow it */
         if (at_ns < wake_ns) wake_ns = at_ns;
     }
     return wake_ns;
@@ -356,6 +384,8 @@ bool backlog_reserve(struct backlog *b)
         b->blocks = blocks;
         b->blocks_max = wanted;
     }
+    assert(b->blocks_n < b->blocks_max);
+    assert(b->blocks_n < UINT32_MAX / BLOCK_N); /* NONE is no number */
     struct entry *block = mem_take(mem, BLOCK_SIZE);
     if (block == NULL) return false;
     uint32_t first = (uint32_t)(b->blocks_n * BLOCK_N);
@@ -372,6 +402,7 @@ uint64_t backlog_hash(const struct backlog *b, struct bytes key)
 
 static uint32_t *slot_of(const struct backlog *b, uint64_t hash)
 {
+    assert(b->slots_n > 0);
     /* the upper bits too: a test may leave only some */
     return &b->slots[(hash ^ hash >> 32) & (b->slots_n - 1)];
 }
@@ -433,6 +464,7 @@ bool backlog_find(const struct backlog *b, uint64_t hash, uint64_t after_order, 
 static void age_link(struct backlog *b, uint32_t number)
 {
     struct entry *e = at(b, number);
+    assert((b->age_first == NONE) == (b->age_last == NONE));
     e->age_next = NONE;
     e->age_prev = b->age_last;
     if (b->age_last == NONE) {
@@ -447,14 +479,12 @@ static void age_link(struct backlog *b, uint32_t number)
 
 static void age_unlink(struct backlog *b, const struct entry *e)
 {
-    if (e->age_prev == NONE)
-        b->age_first = e->age_next;
-    else
-        at(b, e->age_prev)->age_next = e->age_next;
-    if (e->age_next == NONE)
-        b->age_last = e->age_prev;
-    else
-        at(b, e->age_next)->age_prev = e->age_prev;
+    uint32_t *from_prev = e->age_prev == NONE ? &b->age_first : &at(b, e->age_prev)->age_next;
+    uint32_t *from_next = e->age_next == NONE ? &b->age_last : &at(b, e->age_next)->age_prev;
+    assert(at(b, *from_prev) == e);
+    assert(at(b, *from_next) == e);
+    *from_prev = e->age_next;
+    *from_next = e->age_prev;
 }
 
 /* At the end; out of order only during recovery, where carried ones come late: see
@@ -463,6 +493,8 @@ static void line_link(struct backlog *b, uint32_t number)
 {
     struct entry *e = at(b, number);
     struct backlog_name *name = e->name;
+    assert((name->first == NONE) == (name->waiting_n == 0));
+    assert((name->last == NONE) == (name->waiting_n == 0));
     e->next = NONE;
     e->prev = name->last;
     if (name->last == NONE) {
@@ -481,16 +513,16 @@ static void line_link(struct backlog *b, uint32_t number)
 static void line_unlink(struct backlog *b, const struct entry *e)
 {
     struct backlog_name *name = e->name;
-    if (e->prev == NONE)
-        name->first = e->next;
-    else
-        at(b, e->prev)->next = e->next;
-    if (e->next == NONE)
-        name->last = e->prev;
-    else
-        at(b, e->next)->prev = e->prev;
+    uint32_t *from_prev = e->prev == NONE ? &name->first : &at(b, e->prev)->next;
+    uint32_t *from_next = e->next == NONE ? &name->last : &at(b, e->next)->prev;
+    assert(at(b, *from_prev) == e);
+    assert(at(b, *from_next) == e);
+    *from_prev = e->next;
+    *from_next = e->prev;
     assert(name->waiting_n > 0);
     if (--name->waiting_n > 0) return;
+    assert(name->first == NONE);
+    assert(b->lines_n > 0);
     name->is_sorted = true;
     list_remove(&name->line);
     b->lines_n--;
@@ -514,6 +546,7 @@ void backlog_add(struct backlog *b, uint64_t hash, const struct queued *waiting,
     struct entry *e = at(b, number);
     if (!is_new) {
         age_unlink(b, e);
+        assert(b->size >= e->size);
         b->size -= e->size;
     }
     e->lsn = waiting->lsn;
@@ -535,13 +568,14 @@ void backlog_add(struct backlog *b, uint64_t hash, const struct queued *waiting,
     b->n++;
     b->deferred_n++;
     if (e->order > b->order_last) b->order_last = e->order;
+    assert(b->n <= b->deferred_n);
 }
 
 static void entry_remove(struct backlog *b, uint32_t number)
 {
     struct entry *e = at(b, number);
     uint32_t *chain = slot_of(b, e->hash);
-    while (*chain != number) chain = &at(b, *chain)->chain;
+    while (*chain != number) chain = &at(b, *chain)->chain; /* it is in it: at() asserts that */
     *chain = e->chain;
     age_unlink(b, e);
     line_unlink(b, e);
@@ -562,17 +596,20 @@ bool backlog_remove(struct backlog *b, uint64_t hash, uint64_t order)
     if (number == NONE) return false;
     entry_remove(b, number);
     b->admitted_n++;
+    assert(b->admitted_n <= b->deferred_n);
     return true;
 }
 
 void backlog_drop(struct backlog *b, uint32_t partition)
 {
+    assert(partition < b->options.partitions_n);
     uint32_t number = b->partition_n[partition] == 0 ? NONE : b->age_first;
     while (number != NONE) {
         uint32_t next = at(b, number)->age_next;
         if (at(b, number)->partition == partition) entry_remove(b, number);
         number = b->n == 0 ? NONE : next;
     }
+    assert(b->partition_n[partition] == 0);
 }
 
 /* ---- lines ---- */
@@ -583,6 +620,7 @@ static uint32_t merge(const struct backlog *b, uint32_t x, uint32_t y)
     uint32_t first = NONE;
     uint32_t *to = &first;
     while (x != NONE && y != NONE) {
+        assert(at(b, x)->name == at(b, y)->name);
         uint32_t *from = at(b, x)->order < at(b, y)->order ? &x : &y;
         *to = *from;
         *from = at(b, *from)->next;
@@ -598,6 +636,9 @@ static uint32_t merge(const struct backlog *b, uint32_t x, uint32_t y)
 static void line_sort(struct backlog *b, struct backlog_name *name)
 {
     uint32_t sorted[SORT_LEVELS_N]; /* chains of 2^level, or NONE */
+    uint64_t sorted_n = 0;
+    assert(!name->is_sorted);
+    assert(name->waiting_n > 1); /* one alone is in order */
     for (int n = 0; n < SORT_LEVELS_N; n++) sorted[n] = NONE;
     uint32_t number = name->first;
     while (number != NONE) {
@@ -618,7 +659,9 @@ static void line_sort(struct backlog *b, struct backlog_name *name)
     for (; all != NONE; all = at(b, all)->next) {
         at(b, all)->prev = prev;
         prev = all;
+        sorted_n++;
     }
+    assert(sorted_n == name->waiting_n);
     name->last = prev;
     name->is_sorted = true;
 }
@@ -638,6 +681,7 @@ uint64_t backlog_oldest_order(const struct backlog *b)
         uint64_t order = at(b, container_of(l, struct backlog_name, line)->first)->order;
         if (oldest == 0 || order < oldest) oldest = order;
     }
+    assert((oldest == 0) == (b->n == 0));
     return oldest;
 }
 
@@ -645,12 +689,15 @@ uint64_t backlog_oldest_order(const struct backlog *b)
 
 uint64_t backlog_lsn(const struct backlog *b)
 {
+    assert((b->age_first == NONE) == (b->n == 0));
     return b->age_first == NONE ? UINT64_MAX : at(b, b->age_first)->lsn;
 }
 
 uint64_t backlog_partition_lsn(const struct backlog *b, uint32_t partition)
 {
+    assert(partition < b->options.partitions_n);
     if (b->partition_n[partition] == 0) return UINT64_MAX;
+    assert(b->partition_n[partition] <= b->n);
     uint32_t number = b->age_first;
     while (at(b, number)->partition != partition) number = at(b, number)->age_next;
     return at(b, number)->lsn;
@@ -664,6 +711,7 @@ size_t backlog_oldest(const struct backlog *b, uint64_t upto_lsn, struct queued 
         if (at(b, number)->lsn > upto_lsn) break;
         waiting_of(at(b, number), &out[n++]);
     }
+    assert(n <= b->n);
     return n;
 }
 
@@ -682,6 +730,7 @@ uint64_t backlog_last_order(const struct backlog *b) { return b->order_last; }
 /* The least at the front: below `where` something may be less than it. */
 static void sink(const struct backlog *b, uint32_t *heap, size_t heap_n, size_t where)
 {
+    assert(where < heap_n || heap_n == 0);
     for (;;) {
         size_t least = where;
         for (size_t child = 2 * where + 1; child <= 2 * where + 2 && child < heap_n; child++) {
@@ -708,6 +757,7 @@ enum status backlog_list(const struct backlog *b, uint64_t after_order, struct b
         uint32_t number = line_after(b, line, after_order);
         if (number != NONE) heap[heap_n++] = number;
     }
+    assert(heap_n <= b->lines_n);
     for (size_t where = heap_n / 2; where-- > 0;) sink(b, heap, heap_n, where);
     size_t found_n = 0;
     while (heap_n > 0 && found_n < n_max) {
@@ -716,6 +766,7 @@ enum status backlog_list(const struct backlog *b, uint64_t after_order, struct b
         heap[0] = e->next != NONE ? e->next : heap[--heap_n];
         sink(b, heap, heap_n, 0);
     }
+    assert(found_n <= b->n);
     mem_give(b->options.mem, heap, heap_size);
     *n = found_n;
     return OK;
@@ -724,6 +775,7 @@ enum status backlog_list(const struct backlog *b, uint64_t after_order, struct b
 static void name_view(const struct backlog *b, const struct backlog_name *name,
                       struct backlog_name_view *out)
 {
+    assert((name->first == NONE) == (name->waiting_n == 0));
     *out = (struct backlog_name_view){
         .name = name->name,
         .active_n = name->active_n,
@@ -759,6 +811,8 @@ size_t backlog_names(const struct backlog *b, struct backlog_name_view *out, siz
         name_view(b, name, &out[where]);
         if (n < n_max) n++;
     }
+    assert(n <= n_max);
+    assert(n <= b->names.n);
     return n;
 }
 
@@ -767,6 +821,7 @@ size_t backlog_names(const struct backlog *b, struct backlog_name_view *out, siz
 uint64_t backlog_digest(const struct backlog *b, uint32_t partition)
 {
     uint64_t digest = 0;
+    assert(partition < b->options.partitions_n);
     for (uint32_t number = b->age_first; number != NONE; number = at(b, number)->age_next) {
         const struct entry *e = at(b, number);
         if (e->partition != partition) continue;
@@ -801,12 +856,18 @@ void backlog_check(const struct backlog *b)
     uint64_t waiting_n = 0;
     uint64_t active_n = 0;
     uint64_t size = 0;
+    uint64_t of_partitions_n = 0;
+    size_t lines_n = 0;
     for (struct list *l = list_first(&b->all_names); l != NULL; l = list_next(&b->all_names, l)) {
         const struct backlog_name *name = container_of(l, struct backlog_name, all);
         waiting_n += check_line(b, name);
         active_n += name->active_n;
+        if (name->waiting_n > 0) lines_n++;
     }
     assert(waiting_n == b->n);
+    assert(lines_n == b->lines_n);
+    for (uint32_t p = 0; p < b->options.partitions_n; p++) of_partitions_n += b->partition_n[p];
+    assert(of_partitions_n == b->n);
     assert(active_n == b->active_n);
     uint64_t n = 0;
     for (uint32_t number = b->age_first; number != NONE; number = at(b, number)->age_next) {

@@ -128,7 +128,8 @@ enum status core_step(struct core *c, const struct input *in, struct output *out
     assert(in->lsn >= c->lsn);
     assert(in->lsn > 0); /* 0 means clean: see dirty_lsn */
     assert(!c->is_recovering);
-    assert(c->out == NULL);              /* steps do not nest */
+    assert(c->out == NULL); /* steps do not nest */
+    assert(c->in == NULL);
     assert(out->records->mem == c->mem); /* or what is reserved would not be for them */
     assert(out->arena->mem == c->mem);
     if (!reserve_step(c, in, out)) return E_NOMEM;
@@ -179,6 +180,7 @@ enum status core_apply_waiting(struct core *c, struct place place, const struct 
 enum status core_apply(struct core *c, struct place place, const struct record *record)
 {
     assert(c->out == NULL);
+    assert(c->in == NULL);
     if (record->kind == RECORD_QUEUED) return core_apply_waiting(c, place, record);
     if (record->kind == RECORD_ADMITTED && c->backlog == NULL) return E_CORRUPT;
     c->lsn = place.lsn;
@@ -213,6 +215,7 @@ void core_resume(struct core *c, int64_t now_ns, struct output *out)
     arena_reset(&c->temporary);
     queues_announce(c);
     outbox_resend(c, true);
+    assert(c->in == NULL); /* it only says again what was decided before */
     c->out = NULL;
 }
 
@@ -223,7 +226,9 @@ void core_resume(struct core *c, int64_t now_ns, struct output *out)
 
 void core_partition_snapshot(struct core *c, struct buffer *out)
 {
-    assert(c->out == NULL); /* between steps, or half of one would be archived */
+    assert(c->out == NULL);             /* between steps, or half of one would be archived */
+    assert(c->partition_seq <= c->seq); /* or core_partition_load() would refuse it */
+    assert(c->seq <= RECORD_SEQ_MAX);
     buffer_u8(out, PARTITION_VERSION);
     buffer_varint(out, c->seq);
     buffer_varint(out, c->partition_seq);
@@ -246,6 +251,8 @@ bool core_partition_is_dirty(const struct core *c)
 enum status core_partition_load(struct core *c, struct bytes snapshot)
 {
     assert(c->letters_n == 0); /* once, before all records */
+    assert(c->sources.n == 0);
+    assert(c->out == NULL);
     struct reader r = reader_make(snapshot);
     uint8_t version = reader_u8(&r);
     if (version > PARTITION_VERSION) return E_VERSION;

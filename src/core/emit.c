@@ -167,6 +167,7 @@ static void apply_created(struct core *c, struct instance *i, const struct recor
     bool is_read = instance_set_started(i, event);
     assert(is_read);
     event_list_add(&i->inbox, event);
+    assert(!instance_has_started(i));
     c->stats.started++;
 }
 
@@ -188,6 +189,7 @@ static void apply_turn(struct core *c, struct instance *i, const struct record *
 {
     buffer_clear(&c->scratch2);
     event_write_orchestrator_started(&c->scratch2, record->started_ns);
+    assert(!c->scratch2.failed);
     fold_history(i, event_must(i, buffer_view(&c->scratch2)));
     fold_consume(i, record->consumed_n);
     if (i->status == STATUS_PENDING && instance_has_started(i)) i->status = STATUS_RUNNING;
@@ -197,6 +199,7 @@ static void apply_turn(struct core *c, struct instance *i, const struct record *
     struct reader r = reader_make(record->events);
     struct bytes one;
     while (strings_next(&r, &one)) fold_history(i, event_must(i, one));
+    assert(!r.failed); /* of our own making, or checked */
     i->turns++;
     i->is_leased = false;
     i->worker = 0;
@@ -267,6 +270,8 @@ static void apply_purged(struct instance *i)
 {
     instance_clear(i);
     assert(i->started == NULL);
+    assert(i->items_n == 0);
+    assert(i->inbox.n == 0);
     i->is_purged = true;
 }
 
@@ -285,6 +290,7 @@ static struct instance *apply_entity_created(struct core *c, struct instance *i,
     else
         instance_clear(i);
     entity_create(i, record);
+    assert(entity_is_empty(i));
     return i;
 }
 
@@ -320,6 +326,7 @@ static struct instance *apply_imported(struct core *c, struct instance *i,
     assert(status == OK);
     status = event_completed_decode(event_bytes(i->completed), &completed);
     assert(status == OK);
+    assert(status_is_end(completed.status));
     memcpy(i->execution_id, started.execution_id, EXECUTION_ID_SIZE);
     i->status = completed.status;
     i->created_ns = first.time_ns;

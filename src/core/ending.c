@@ -44,7 +44,10 @@ static void engine_turn(struct instance *i, struct bytes events)
     assert(!instance_is_terminal(i));
     assert(record.consumed_n <= i->inbox.n);
     assert(events.len > 0);
+    assert(!i->is_entity);
     emit(i->core, &record);
+    assert(instance_has_started(i));
+    assert(!i->is_leased); /* what a worker has of it is stale */
 }
 
 static struct bytes packed_event(struct core *c, struct buffer *event)
@@ -97,6 +100,7 @@ void ending_tell_parent(struct instance *i)
     if (!i->has_parent) return;
     buffer_clear(&c->scratch);
     child_result_write(&c->scratch, i);
+    assert(!c->scratch.failed);
     struct bytes execution = BYTES_NONE;
     if (i->parent.has_execution_id) {
         execution = bytes_make(i->parent.execution_id, EXECUTION_ID_SIZE);
@@ -107,6 +111,8 @@ void ending_tell_parent(struct instance *i)
 
 void ending_finish(struct instance *i)
 {
+    assert(instance_is_terminal(i));
+    assert(!i->is_purged);
     locks_release(i);
     ending_tell_parent(i);
     replies_ended(i);
@@ -122,6 +128,7 @@ void ending_terminate_children(struct instance *i, struct maybe output)
         assert(status == OK);
         buffer_clear(&c->scratch);
         event_write_terminated(&c->scratch, c->now_ns, output, true);
+        assert(!c->scratch.failed);
         outbox_send(c, MESSAGE_TERMINATE, sibling_key(c, i->key, child.instance_id),
                     bytes_make(i->execution_id, EXECUTION_ID_SIZE), buffer_view(&c->scratch));
     }
@@ -209,6 +216,7 @@ static void rewind_children(struct instance *i)
         assert(status == OK);
         buffer_clear(&c->scratch);
         child_started_write(&c->scratch, i, &child, item->id);
+        assert(!c->scratch.failed);
         outbox_send(c, MESSAGE_REWIND_CHILD, sibling_key(c, i->key, child.instance_id), BYTES_NONE,
                     buffer_view(&c->scratch));
     }
@@ -238,6 +246,7 @@ void ending_rewind(struct instance *i, struct maybe reason, struct bytes parent_
     new_execution_id(c, record.execution_id);
     buffer_clear(&c->scratch);
     event_write_rewound(&c->scratch, c->now_ns, reason);
+    assert(!c->scratch.failed);
     record.event = buffer_view(&c->scratch);
     emit(c, &record);
     assert(!instance_is_terminal(i));

@@ -39,6 +39,8 @@ uint32_t entity_batch_n(const struct instance *i)
         if (n > 0 && size > LIMIT_BATCH_SIZE) break;
         n++;
     }
+    assert(n <= list->n);
+    assert(n > 0 || list->n == 0 || list->first->kind == EVENT_ENTITY_LOCK_REQUESTED);
     return n;
 }
 
@@ -51,11 +53,13 @@ bool entity_is_empty(const struct instance *i)
 
 uint32_t entity_backlog_n(const struct instance *i)
 {
+    assert(i->is_entity);
     return i->inbox.n + i->held.n + i->delayed_n;
 }
 
 size_t entity_backlog_size(const struct instance *i)
 {
+    assert(i->is_entity);
     return i->inbox.size + i->held.size + i->delayed_size;
 }
 
@@ -63,12 +67,14 @@ size_t entity_backlog_size(const struct instance *i)
 
 bool entity_lock_is_due(const struct instance *i)
 {
+    assert(i->is_entity);
     return i->lock == NULL && !i->is_leased && i->inbox.first != NULL &&
            i->inbox.first->kind == EVENT_ENTITY_LOCK_REQUESTED;
 }
 
 static bool is_of(const struct event_entity *a, const struct instance *i)
 {
+    assert(i->lock != NULL);
     if (!bytes_equal(a->parent, i->lock_parent)) return false;
     return !a->has_parent_execution ||
            memcmp(a->parent_execution, i->lock_execution, EXECUTION_ID_SIZE) == 0;
@@ -89,6 +95,7 @@ bool entity_lock_set(struct instance *i, const struct event *request)
 
 static void entity_lock_clear(struct instance *i)
 {
+    assert(i->lock != NULL);
     i->lock = NULL;
     i->lock_section = BYTES_NONE;
     i->lock_parent = BYTES_NONE;
@@ -136,6 +143,9 @@ void entity_create(struct instance *i, const struct record *record)
 {
     assert(i->inbox.n == 0);
     assert(i->history.n == 0);
+    assert(i->delayed == NULL);
+    assert(i->lock == NULL);
+    assert(!i->state.has);
     i->is_entity = true;
     i->status = STATUS_RUNNING; /* says nothing, but is no end */
     i->created_ns = record->now_ns;
@@ -160,15 +170,20 @@ void entity_delay(struct instance *i, struct event *event, int64_t at_ms)
 void entity_message(struct instance *i, const struct record *record)
 {
     struct event *event = event_must(i, record->event);
+    uint32_t backlog_n = entity_backlog_n(i);
     if (record->start_at_ms != 0)
         entity_delay(i, event, record->start_at_ms);
     else
         event_list_add(is_call_of_holder(i, event) ? &i->held : &i->inbox, event);
+    assert(entity_backlog_n(i) == backlog_n + 1);
 }
 
 void entity_lock(struct instance *i)
 {
+    assert(entity_lock_is_due(i));
+    assert(i->held.n == 0);
     struct event *request = event_list_pop(&i->inbox);
+    uint32_t rest_n = i->inbox.n;
     bool is_set = entity_lock_set(i, request);
     assert(is_set); /* checked when it came */
     /* what the holder called before it had the lock */
@@ -178,11 +193,14 @@ void entity_lock(struct instance *i)
         struct event *e = event_list_pop(&rest);
         event_list_add(is_call_of_holder(i, e) ? &i->held : &i->inbox, e);
     }
+    assert(i->inbox.n + i->held.n == rest_n);
 }
 
 static void events_move(struct event_list *to, struct event_list *from)
 {
+    uint32_t n = to->n + from->n;
     while (from->n > 0) event_list_add(to, event_list_pop(from));
+    assert(to->n == n);
 }
 
 void entity_unlock(struct instance *i, const struct record *record)
@@ -198,16 +216,21 @@ void entity_unlock(struct instance *i, const struct record *record)
         events_move(&i->inbox, &rest);
         assert(!i->is_leased || i->lease_inbox_n <= i->inbox.n); /* what is out stands first */
     }
+    assert(!entity_is_locked_by(i, &unlock));
     struct event_list all = i->inbox;
+    uint32_t all_n = all.n;
     i->inbox = (struct event_list){0};
     while (all.n > 0) {
         struct event *e = event_list_pop(&all);
         if (!is_request_of(i->core, e, &unlock)) event_list_add(&i->inbox, e);
     }
+    assert(i->inbox.n <= all_n);
+    assert(i->lock != NULL || i->held.n == 0);
 }
 
 void entity_due(struct instance *i, uint32_t n)
 {
+    uint32_t backlog_n = entity_backlog_n(i);
     assert(n <= i->delayed_n);
     for (; n > 0; n--) {
         struct delayed *first = i->delayed;
@@ -217,6 +240,8 @@ void entity_due(struct instance *i, uint32_t n)
         event_list_add(&i->inbox, first->event);
     }
     assert((i->delayed == NULL) == (i->delayed_n == 0));
+    assert((i->delayed_size == 0) == (i->delayed_n == 0));
+    assert(entity_backlog_n(i) == backlog_n); /* they have only moved */
 }
 
 /* ---- memory ---- */
@@ -243,6 +268,8 @@ static void list_move(struct instance *i, struct event_list *list)
     for (const struct event *e = old.first; e != NULL; e = e->next) {
         event_list_add(list, event_must(i, event_bytes(e)));
     }
+    assert(list->n == old.n);
+    assert(list->size == old.size);
 }
 
 static void entity_move(struct instance *i)
@@ -250,6 +277,8 @@ static void entity_move(struct instance *i)
     struct arena old = i->arena;
     const struct delayed *delayed = i->delayed;
     const struct event *lock = i->lock;
+    uint32_t backlog_n = entity_backlog_n(i);
+    size_t backlog_size = entity_backlog_size(i);
 
     arena_init(&i->arena, i->core->mem, 512);
     if (i->state.has) i->state.value = copy_must(&i->arena, i->state.value);
@@ -269,6 +298,9 @@ static void entity_move(struct instance *i)
         assert(is_set);
     }
     assert((i->lock != NULL) == (lock != NULL));
+    assert(entity_backlog_n(i) == backlog_n);
+    assert(entity_backlog_size(i) == backlog_size);
+    assert(i->arena.size < old.size); /* or it would move again at once */
     arena_release(&old);
 }
 
@@ -322,4 +354,6 @@ void entity_schedule(struct instance *i)
     }
     if (due_ms != INT64_MAX) due_set(c, &i->due, DUE_ENTITY, due_ms);
     assert((i->queue != NULL) == (is_wanted && i->retry_at_ms <= now_ms(c)));
+    assert(i->delayed == NULL || i->due.node.is_linked);
+    assert(!is_wanted || i->queue != NULL || i->due.node.is_linked);
 }

@@ -22,6 +22,8 @@ static size_t key_at(struct bytes id)
 struct bytes entity_id_name(struct bytes id)
 {
     size_t at = key_at(id);
+    assert(at <= id.len);
+    assert(at != 1); /* the first '@' is the name's */
     return at < 3 ? BYTES_NONE : bytes_make(id.ptr + 1, at - 2);
 }
 
@@ -43,6 +45,7 @@ void entity_id_lower(uint8_t *id, size_t len)
     for (size_t n = 0; n < end; n++) {
         if (id[n] >= 'A' && id[n] <= 'Z') id[n] = (uint8_t)(id[n] - 'A' + 'a');
     }
+    assert(entity_id_is_lower(bytes_make(id, len)));
 }
 
 bool entity_id_is_lower(struct bytes id)

@@ -19,6 +19,7 @@ static struct instance *obtain(struct core *c, struct bytes key)
     emit(c, &record);
     i = instance_find_live(c, key);
     assert(i != NULL);
+    assert(entity_is_empty(i));
     assert(i->is_entity);
     return i;
 }
@@ -27,6 +28,8 @@ static void add(struct core *c, struct bytes key, const struct event_entity *ent
                 struct bytes event)
 {
     struct instance *i = obtain(c, key);
+    assert(i->is_entity);
+    assert(entity->kind != EVENT_ENTITY_UNLOCK_SENT); /* which never waits */
     bool is_later = entity->kind == EVENT_ENTITY_SIGNALED && entity->has_scheduled &&
                     entity->scheduled_ms > now_ms(c);
     struct record record = {
@@ -41,6 +44,7 @@ static void add(struct core *c, struct bytes key, const struct event_entity *ent
 
 static bool is_full(const struct instance *i, size_t more_size)
 {
+    assert(i == NULL || i->is_entity);
     return i != NULL && (entity_backlog_n(i) >= LIMIT_INBOX_N ||
                          entity_backlog_size(i) + more_size > LIMIT_INBOX_SIZE);
 }
@@ -112,6 +116,7 @@ void on_client_signal(struct core *c, const struct input *in)
         .scheduled_ms = asked->scheduled_ms,
     };
     buffer_clear(&c->scratch);
+    assert(signal.request_id.len > 0);
     event_write_signal(&c->scratch, c->now_ns, &signal);
     assert(!c->scratch.failed);
     struct event_entity entity = {
@@ -130,6 +135,7 @@ static void drop(struct core *c) { c->stats.dropped_messages++; }
 static void refuse_call(struct core *c, const struct input *in, const struct event_entity *call)
 {
     struct buffer failure;
+    assert(call->kind == EVENT_ENTITY_CALLED);
     if (call->parent.len == 0) return;
     buffer_init(&failure, c->mem);
     failure_write(&failure, "EntityBacklogFull",
@@ -137,6 +143,7 @@ static void refuse_call(struct core *c, const struct input *in, const struct eve
     assert(!failure.failed);
     buffer_clear(&c->scratch);
     event_write_operation_failed(&c->scratch, c->now_ns, call->request_id, buffer_view(&failure));
+    assert(!c->scratch.failed);
     buffer_release(&failure);
     struct bytes execution = BYTES_NONE;
     if (call->has_parent_execution)
@@ -149,6 +156,8 @@ static void on_unlock(struct core *c, struct instance *i, const struct event_ent
                       struct bytes event)
 {
     const struct event *waiting = i == NULL ? NULL : entity_request_of(i, unlock);
+    assert(unlock->kind == EVENT_ENTITY_UNLOCK_SENT);
+    assert(waiting == NULL || waiting->kind == EVENT_ENTITY_LOCK_REQUESTED);
     if (i == NULL || (!entity_is_locked_by(i, unlock) && waiting == NULL)) {
         drop(c); /* unlocked before, or never locked */
         return;
@@ -157,6 +166,7 @@ static void on_unlock(struct core *c, struct instance *i, const struct event_ent
     if (waiting != NULL) request = copy_must(&c->temporary, event_bytes(waiting));
     struct record record = {.kind = RECORD_ENTITY_UNLOCKED, .key = i->key, .event = event};
     emit(c, &record);
+    assert(!entity_is_locked_by(i, unlock));
     if (waiting != NULL) lock_pass_on(i, request);
     entity_settle(i);
 }
@@ -221,6 +231,7 @@ void on_entity_due(struct instance *i)
 {
     struct core *c = i->core;
     uint32_t n = 0;
+    assert(i->is_entity);
     for (const struct delayed *d = i->delayed; d != NULL && d->at_ms <= now_ms(c); d = d->next) {
         n++;
         if (n == LIMIT_BATCH_N) break; /* the rest is due again at once */

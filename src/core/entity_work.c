@@ -27,6 +27,7 @@ void entity_take(struct instance *i, struct effect_work *work)
     work->ref.inbox_n = n;
     work->ref.started_ns = c->now_ns;
     work->name = copy_must(c->out->arena, entity_id_name(key_id(i->key)));
+    assert(work->name.len > 0);
     work->state = i->state;
     if (i->state.has) work->state.value = copy_must(c->out->arena, i->state.value);
     work->fresh = pack_events(c, BYTES_NONE, entity_operations(i)->first, n);
@@ -124,6 +125,8 @@ static void tell_caller(struct instance *i, const struct event *operation,
 static void send_signal(struct instance *i, const struct entity_action *a)
 {
     struct core *c = i->core;
+    assert(a->kind == ENTITY_ACTION_SIGNAL);
+    assert(entity_id_name(a->instance_id).len > 0); /* checked with the answer */
     struct signal signal = {
         .request_id = new_request_id(c),
         .operation = a->name,
@@ -134,6 +137,7 @@ static void send_signal(struct instance *i, const struct entity_action *a)
     };
     buffer_clear(&c->scratch);
     event_write_signal(&c->scratch, c->now_ns, &signal);
+    assert(!c->scratch.failed);
     outbox_send(c, MESSAGE_ENTITY, sibling_key(c, i->key, signal.target), BYTES_NONE,
                 buffer_view(&c->scratch));
 }
@@ -142,6 +146,8 @@ static void start(struct instance *i, const struct entity_action *a)
 {
     struct core *c = i->core;
     char id[EXECUTION_TEXT_SIZE];
+    assert(a->kind == ENTITY_ACTION_START);
+    assert(!id_is_entity(a->instance_id)); /* checked with the answer */
     bool is_later = a->has_scheduled && a->scheduled_ms > now_ms(c);
     struct event_started started = {
         .name = a->name,
@@ -160,6 +166,7 @@ static void start(struct instance *i, const struct entity_action *a)
     new_execution_id(c, started.execution_id);
     buffer_clear(&c->scratch);
     event_started_write(&c->scratch, c->now_ns, &started);
+    assert(!c->scratch.failed);
     outbox_send(c, MESSAGE_START, sibling_key(c, i->key, started.instance_id), BYTES_NONE,
                 buffer_view(&c->scratch));
 }
@@ -172,6 +179,7 @@ static void commit_batch(struct instance *i, const struct work_ref *ref,
     const struct event *operation = entity_operations(i)->first;
     uint64_t batches = i->turns;
     assert(n > 0);
+    assert(n <= entity_operations(i)->n);
     for (uint32_t k = 0; k < n; k++, operation = operation->next) {
         assert(operation != NULL); /* entity_matches() has counted them */
         tell_caller(i, operation, &answer->results[k]);

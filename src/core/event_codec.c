@@ -268,6 +268,7 @@ static bool tags_finish(struct tags_collector *tags, struct arena *arena, struct
     *out = BYTES_NONE;
     if (!tags->is_open) return true;
     bool ok = !tags->packed.failed;
+    assert(!ok || tags->packed.len > 0); /* it was opened for an entry */
     if (ok) *out = arena_copy(arena, buffer_view(&tags->packed));
     ok = ok && (out->ptr != NULL || tags->packed.len == 0);
     buffer_release(&tags->packed);
@@ -309,6 +310,7 @@ static bool started_field(const struct pb_field *f, struct event_started *out)
         if (!pb_get_timestamp(f, &seconds, &nanos)) return false;
         out->has_scheduled = true;
         out->scheduled_ms = event_timestamp_ms(seconds, nanos);
+        assert(out->scheduled_ms < INT64_MAX);
         return true;
     case 7: out->trace = raw_message(f); return true;
     default: return true;
@@ -433,6 +435,7 @@ enum status event_fire_at_decode(struct bytes event, int64_t *fire_at_ms)
     /* That rounds up. One SDK cuts its clock to milliseconds, finds that a timer which fired in the
      * very one it was due has not fired yet, and makes another. */
     if (nanos % 1000000 == 0 && *fire_at_ms < INT64_MAX - 1) ++*fire_at_ms;
+    assert(*fire_at_ms < INT64_MAX); /* which means never, elsewhere */
     return OK;
 }
 
@@ -534,6 +537,8 @@ static uint32_t action_repeated(enum action_kind kind)
 static bool action_body_decode(struct bytes body, struct arena *arena, struct action *a)
 {
     struct tags_collector collected = {0};
+    assert(a->kind >= ACTION_SCHEDULE_TASK); /* action_decode() lets no other pass */
+    assert(a->kind <= ACTION_REWIND);
     struct pb_reader r = pb_reader_make(body);
     struct pb_field f;
     uint32_t repeated = action_repeated(a->kind);
@@ -875,6 +880,7 @@ void event_write_timer_fired(struct buffer *out, int64_t now_ns, int32_t timer_i
 
 void failure_write(struct buffer *out, const char *type, struct bytes message, bool is_final)
 {
+    assert(type[0] != '\0'); /* SDKs look at it */
     pb_put_plain_bytes(out, 1, bytes_of_text(type));
     pb_put_plain_bytes(out, 2, message);
     pb_put_plain_varint(out, 5, is_final ? 1 : 0);

@@ -35,6 +35,7 @@ static bool get_time(const struct pb_field *f, bool *has, int64_t *ms)
     if (!pb_get_timestamp(f, &seconds, &nanos)) return false;
     *has = true;
     *ms = event_timestamp_ms(seconds, nanos);
+    assert(*ms < INT64_MAX);
     return true;
 }
 
@@ -124,6 +125,7 @@ enum status entity_body_decode(enum event_kind kind, struct bytes body, struct a
             ok = entity_field(&f, &entity);
         }
     }
+    assert(kind == EVENT_ENTITY_LOCK_REQUESTED || set.len == 0); /* the others lock nothing */
     ok = ok && !r.failed && !set.failed;
     if (ok) entity.lock_set = arena_copy(arena, buffer_view(&set));
     ok = ok && entity.lock_set.len == set.len;
@@ -192,6 +194,7 @@ void event_write_operation(struct buffer *out, int64_t now_ns, enum event_kind k
                            const uint8_t execution[EXECUTION_ID_SIZE])
 {
     assert((kind == EVENT_ENTITY_CALLED) == (execution != NULL));
+    assert(kind == EVENT_ENTITY_CALLED || kind == EVENT_ENTITY_SIGNALED);
     struct pb_mark m = event_begin(out, now_ns, -1, kind, body.len + parent.len + 60);
     buffer_append_bytes(out, body);
     if (execution != NULL) {

@@ -62,6 +62,7 @@ struct event *event_list_pop(struct event_list *list)
 bool instance_set_started(struct instance *i, const struct event *event)
 {
     struct event_started started;
+    assert(event->kind == EVENT_EXECUTION_STARTED);
     if (event_started_decode(event_bytes(event), &i->core->temporary, &started) != OK) return false;
     i->started = event;
     i->name = started.name;
@@ -131,6 +132,7 @@ void ids_in_use(const struct instance *i, uint32_t consumed_n, size_t more_n, st
 
 void fold_message(struct instance *i, struct event *event)
 {
+    assert(!i->is_entity);
     assert(i->completed == NULL); /* who has ended is sent nothing */
     assert(i->started != NULL);
     struct item *item = answered_item(i, event);
@@ -153,6 +155,7 @@ static void fold_completed(struct instance *i, const struct event *event)
     assert(status == OK); /* of our own making */
     assert(status_is_end(completed.status));
     assert(i->completed == NULL);
+    assert(event == i->history.last);
     i->completed = event;
     i->status = completed.status;
     i->is_suspended = false;
@@ -161,6 +164,7 @@ static void fold_completed(struct instance *i, const struct event *event)
 
 void fold_history(struct instance *i, struct event *event)
 {
+    assert(!i->is_entity);
     assert(i->completed == NULL); /* S5: nothing after the end */
     event_list_add(&i->history, event);
     if (event->id > i->id_max) i->id_max = event->id;
@@ -183,12 +187,14 @@ void fold_history(struct instance *i, struct event *event)
 
 void fold_consume(struct instance *i, uint32_t n)
 {
+    uint32_t all_n = i->history.n + i->inbox.n;
     assert(n <= i->inbox.n);
     assert(i->completed == NULL);
     while (n-- > 0) {
         struct event *event = event_list_pop(&i->inbox);
         event_list_add(&i->history, event);
     }
+    assert(i->history.n + i->inbox.n == all_n); /* they have only moved */
 }
 
 static void reopen(struct instance *i, const struct event *event)
@@ -238,6 +244,8 @@ void instance_continue(struct instance *i, const struct record *record)
     struct event_list inbox = i->inbox;
 
     assert(!instance_is_terminal(i));
+    assert(!i->is_entity);
+    assert(!i->is_purged);
     items_end(i, false);
     arena_init(&i->arena, i->core->mem, 512);
     list_init(&i->items_free);
@@ -347,6 +355,7 @@ void instance_rewind(struct instance *i, const struct record *record)
 
     assert(instance_is_terminal(i));
     assert(!i->is_leased);
+    assert(!i->is_entity);
     items_end(i, true);
     i->history = (struct event_list){0};
     memcpy(i->execution_id, record->execution_id, EXECUTION_ID_SIZE);
@@ -364,6 +373,8 @@ void instance_rewind(struct instance *i, const struct record *record)
         event_list_add(&i->history, kept);
     }
     event_list_add(&i->history, event_must(i, record->event));
+    assert(i->history.n <= history.n); /* its end is gone, at least, and the rewind came */
+    assert(i->started != NULL);
     i->completed = NULL;
     i->completed_ns = 0;
     i->status = STATUS_RUNNING;
@@ -396,6 +407,7 @@ void instance_relink(struct instance *i, const struct record *record)
         *at = event;
         bool is_read = instance_set_started(i, event);
         assert(is_read);
+        assert(i->started == event);
         return;
     }
     unreachable("ExecutionStarted is neither in the history nor in the inbox");

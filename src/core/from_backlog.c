@@ -26,6 +26,7 @@ void backlog_defer(struct core *c, struct bytes key, struct event_started *start
     assert(!c->scratch.failed);
     record.event = buffer_view(&c->scratch);
     emit(c, &record);
+    assert(backlog_n(c->backlog) > 0);
     if (c->in->request == 0) return;
     struct effect *e = effect_new(c, EFFECT_REPLY);
     e->reply.request = c->in->request;
@@ -79,7 +80,9 @@ void on_backlog_admit(struct core *c, const struct input *in)
     };
     memcpy(record.execution_id, queued.execution_id, EXECUTION_ID_SIZE);
     emit(c, &record);
-    assert(instance_find_live(c, queued.key) != NULL);
+    const struct instance *i = instance_find_live(c, queued.key);
+    assert(i != NULL);
+    assert(i->status == STATUS_PENDING);
 }
 
 void on_backlog_carry(struct core *c, const struct input *in)

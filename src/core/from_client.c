@@ -6,6 +6,8 @@
 #include "core/limits.h"
 #include "core/state.h"
 
+#include "base/planted.h"
+
 /* ---- start ---- */
 
 static bool has_control_characters(struct bytes text)
@@ -78,6 +80,8 @@ static const struct instance *create(struct core *c, struct bytes key,
     const struct instance *i = instance_find(c, key);
     assert(i != NULL);
     assert(i->status == STATUS_PENDING);
+    assert(i->inbox.n == 1); /* its start, and nothing of an earlier one */
+    assert(memcmp(i->execution_id, started->execution_id, EXECUTION_ID_SIZE) == 0);
     replies_received(c, key, started);
     return i;
 }
@@ -159,6 +163,8 @@ void on_client_start(struct core *c, const struct input *in)
     if (must_wait(c, start, is_later)) {
         const char *full = backlog_problem(c->backlog, start->name, start_size_on_disk(start));
         if (full != NULL) {
+            if (planted("source_alone")) source_take(c, &start->at);
+            if (planted("reply_of_refused")) replies_received(c, start->key, &started);
             reply(c, E_LIMIT, full);
             return;
         }
@@ -187,6 +193,7 @@ void on_client_restart(struct core *c, const struct input *in)
         return;
     }
     /* a copy: the instance's own bytes go when it begins again */
+    assert(i->started != NULL);
     struct bytes event = copy_must(&c->temporary, event_bytes(i->started));
     enum status status = event_started_decode(event, &c->temporary, &started);
     assert(status == OK);
@@ -237,6 +244,7 @@ void on_client_raise(struct core *c, const struct input *in)
     }
     buffer_clear(&c->scratch);
     event_write_raised(&c->scratch, c->now_ns, in->client.name, in->client.data);
+    assert(!c->scratch.failed);
     message_add(i, buffer_view(&c->scratch));
     reply(c, OK, "");
 }
@@ -275,6 +283,7 @@ void on_client_suspend(struct core *c, const struct input *in)
     } else {
         buffer_clear(&c->scratch);
         event_write_suspended(&c->scratch, c->now_ns, in->client.data);
+        assert(!c->scratch.failed);
         message_add(i, buffer_view(&c->scratch));
     }
     assert(i->is_suspended);
@@ -301,6 +310,7 @@ void on_client_resume(struct core *c, const struct input *in)
     if (i->is_suspended && !instance_is_terminal(i)) {
         buffer_clear(&c->scratch);
         event_write_resumed(&c->scratch, c->now_ns, in->client.data);
+        assert(!c->scratch.failed);
         message_add(i, buffer_view(&c->scratch));
         assert(!i->is_suspended);
     }
@@ -330,6 +340,8 @@ void on_client_rewind(struct core *c, const struct input *in)
         parent = copy_must(&c->temporary, bytes_make(i->parent.execution_id, EXECUTION_ID_SIZE));
     }
     ending_rewind(i, in->client.data, parent);
+    assert(!instance_is_terminal(i));
+    assert(i->status == STATUS_RUNNING);
     reply(c, OK, "");
 }
 
@@ -343,9 +355,11 @@ void on_client_purge(struct core *c, const struct input *in)
     }
     /* Ended in the ordinary way first: its parent and whoever waits for it hear of it. */
     if (!i->is_entity && !instance_is_terminal(i)) ending_terminate(i, MAYBE_NONE, false);
+    assert(i->is_entity || instance_is_terminal(i));
     struct record record = {.kind = RECORD_PURGED, .key = i->key};
     emit(c, &record);
     assert(i->is_purged);
+    assert(i->items_n == 0);
     reply(c, OK, "");
 }
 
@@ -364,6 +378,7 @@ void on_client_resubmit(struct core *c, const struct input *in)
             reply(c, E_PRECONDITION, "this step does not wait for an operator or for a retry");
         return;
     }
+    assert(item->kind == ITEM_TASK);
     assert(!item->is_detached);
     struct record record = {
         .kind = RECORD_TASK_TRIED,

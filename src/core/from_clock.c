@@ -13,8 +13,10 @@ static void timer_fires(struct item *item)
     struct core *c = i->core;
     assert(item->kind == ITEM_TIMER);
     assert(item->due.node.key <= now_ms(c)); /* never early */
+    assert(item->id == item->created->id);
     buffer_clear(&c->scratch);
     event_write_timer_fired(&c->scratch, c->now_ns, item->id, event_bytes(item->created));
+    assert(!c->scratch.failed);
     c->stats.timers_fired++;
     message_add(i, buffer_view(&c->scratch));
 }

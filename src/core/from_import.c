@@ -6,6 +6,8 @@
 #include "core/limits.h"
 #include "core/state.h"
 
+#include "base/planted.h"
+
 static const char *start_of_import_problem(const struct event_started *started)
 {
     const char *problem = client_name_problem(started->name);
@@ -26,11 +28,13 @@ static struct bytes events_of(struct core *c, struct bytes key, struct bytes eve
     assert(imported->has_start);
     if (bytes_equal(started.instance_id, key_id(key))) return events;
     started.instance_id = key_id(key);
+    if (planted("import_untagged")) started.tags = BYTES_NONE;
     buffer_clear(&c->scratch);
     event_started_write(&c->scratch, imported->created_ns, &started);
     buffer_clear(&c->events);
     while (strings_next(&r, &one)) {
         bool is_start = event_kind_of(one) == EVENT_EXECUTION_STARTED;
+        if (event_kind_of(one) == EVENT_TASK_COMPLETED && planted("import_drops")) continue;
         strings_add(&c->events, is_start ? buffer_view(&c->scratch) : one);
     }
     assert(!c->scratch.failed); /* reserved before the step */
@@ -80,5 +84,7 @@ void on_client_import(struct core *c, const struct input *in)
     const struct instance *i = instance_find_live(c, key);
     assert(i != NULL);
     assert(instance_is_terminal(i));
+    assert(!instance_has_work(i)); /* all that it did, it did elsewhere */
+    assert(i->inbox.n == 0);
     reply_instance(c, i);
 }

@@ -62,6 +62,9 @@ static void create_child(struct core *c, const struct input *in,
     };
     memcpy(record.execution_id, started->execution_id, EXECUTION_ID_SIZE);
     emit(c, &record);
+    const struct instance *i = instance_find_live(c, record.key);
+    assert(i != NULL);
+    assert(i->status == STATUS_PENDING);
 }
 
 /* The parent must know, and must not wait for what does not come. */
@@ -75,6 +78,7 @@ static void fail_child(struct core *c, const struct input *in, const struct even
     buffer_clear(&c->scratch);
     event_write_child_failed(&c->scratch, c->now_ns, started->parent.task_id,
                              buffer_view(&failure));
+    assert(!c->scratch.failed);
     buffer_release(&failure);
 
     outbox_send(
@@ -129,6 +133,7 @@ static void on_start(struct core *c, const struct input *in)
     };
     memcpy(record.execution_id, started.execution_id, EXECUTION_ID_SIZE);
     emit(c, &record);
+    assert(instance_find_live(c, record.key) != NULL);
     replies_received(c, in->message.target, &started);
 }
 
@@ -247,6 +252,8 @@ void on_partition_ack(struct core *c, const struct input *in)
     /* acknowledged before, or more than was sent: an acknowledgement that went astray */
     if (peer->first == NULL || in->ack.seq < peer->first->seq || in->ack.seq > peer->sent_seq)
         return;
+    assert(peer->first->seq <= peer->last->seq);
+    assert(peer->last->seq <= peer->sent_seq);
     struct record record = {
         .kind = RECORD_SENT,
         .peer = in->ack.from,
@@ -254,4 +261,5 @@ void on_partition_ack(struct core *c, const struct input *in)
     };
     emit(c, &record);
     assert(peer->first == NULL || peer->first->seq > in->ack.seq);
+    assert((peer->first == NULL) == (peer->last == NULL));
 }

@@ -76,6 +76,8 @@ static void take_turn(struct core *c, struct instance *i)
     assert(!i->is_suspended);
     assert(!instance_is_terminal(i));
     assert(i->inbox.n > 0 || i->needs_turn);
+    assert(!i->is_entity);
+    assert(!i->is_poisoned);
     queue_remove_turn(i);
     i->is_leased = true;
     i->worker = c->in->take.worker;
@@ -99,6 +101,7 @@ static void take_turn(struct core *c, struct instance *i)
     }
     buffer_clear(&c->scratch);
     event_write_orchestrator_started(&c->scratch, c->now_ns);
+    assert(!c->scratch.failed);
     work->fresh = pack_events(c, buffer_view(&c->scratch), i->inbox.first, i->inbox.n);
     instance_sort(i);
     assert(!list_is_linked(&i->idle)); /* the archiver must not let it go while it is leased */
@@ -138,6 +141,8 @@ static void take_task(struct core *c, struct item *item)
 
     name_work(c, item->queue, work);
     item_unqueue(item);
+    assert(item->queue == NULL);
+    assert(!item->due.node.is_linked);
     task_set_state(item, TASK_STATE_LEASED);
     item->worker = c->in->take.worker;
     if (policy->complete_by_ms > 0) {
@@ -372,8 +377,10 @@ static void send_to_child(struct core *c, const struct instance *i, const struct
         .trace = a->trace,
         .tags = a->tags,
     };
+    assert(a->kind == ACTION_CREATE_CHILD);
     assert(a->instance_id.len > 0); /* with_child_id() */
     child_started_write(&c->scratch, i, &child, a->id);
+    assert(!c->scratch.failed);
     outbox_send(c, MESSAGE_START_CHILD, sibling_key(c, i->key, a->instance_id), BYTES_NONE,
                 buffer_view(&c->scratch));
 }
@@ -393,8 +400,10 @@ static void send_to_entity(struct core *c, struct instance *i, const struct acti
         return;
     }
     bool is_call = entity.kind == EVENT_ENTITY_CALLED;
+    assert(is_call || entity.kind == EVENT_ENTITY_SIGNALED);
     event_write_operation(&c->scratch, c->now_ns, entity.kind, a->entity_body, key_id(i->key),
                           is_call ? i->execution_id : NULL);
+    assert(!c->scratch.failed);
     struct bytes target = entity_id_normal(entity.target, &c->temporary);
     outbox_send(c, MESSAGE_ENTITY, sibling_key(c, i->key, target), BYTES_NONE,
                 buffer_view(&c->scratch));
@@ -412,10 +421,12 @@ static void send_messages(struct core *c, struct instance *i,
             send_to_entity(c, i, &action);
         } else if (action.kind == ACTION_SEND_EVENT && action.instance_id.len > 0) {
             event_write_raised(&c->scratch, c->now_ns, action.name, action.input);
+            assert(!c->scratch.failed);
             outbox_send(c, MESSAGE_EVENT, sibling_key(c, i->key, action.instance_id), BYTES_NONE,
                         buffer_view(&c->scratch));
         } else if (action.kind == ACTION_TERMINATE && action.instance_id.len > 0) {
             event_write_terminated(&c->scratch, c->now_ns, action.input, action.recurse);
+            assert(!c->scratch.failed);
             outbox_send(c, MESSAGE_TERMINATE, sibling_key(c, i->key, action.instance_id),
                         BYTES_NONE, buffer_view(&c->scratch));
         }
@@ -456,6 +467,9 @@ static void continue_as_new(struct core *c, struct instance *i, const struct act
     record.event = buffer_view(&c->scratch);
     record.events = carried_events(c, complete->carryover);
     emit(c, &record);
+    assert(!instance_is_terminal(i));
+    assert(!instance_has_started(i)); /* the start of the new generation is unread */
+    assert(memcmp(i->execution_id, record.execution_id, EXECUTION_ID_SIZE) == 0);
 }
 
 static bool history_is_full(const struct core *c, const struct instance *i, uint32_t more_n)
@@ -469,6 +483,9 @@ static void commit_turn(struct core *c, struct instance *i, const struct work_re
 {
     assert(ref->inbox_n <= i->inbox.n); /* turn_matches() */
     assert(!i->is_suspended);
+    assert(!i->is_poisoned);
+    assert(!instance_is_terminal(i));
+    uint64_t turns = i->turns;
     buffer_clear(&c->events);
     const struct action *complete = write_action_events(c, i, answer);
     bool goes_on = complete == NULL || complete->status == STATUS_CONTINUED_AS_NEW;
@@ -501,6 +518,7 @@ static void commit_turn(struct core *c, struct instance *i, const struct work_re
     emit(c, &record);
     assert(!i->is_leased);
     assert(instance_is_terminal(i) == !goes_on);
+    assert(i->turns > turns); /* the next answer to this turn is stale */
     send_messages(c, i, answer);
     if (!goes_on) {
         ending_finish(i);
@@ -599,6 +617,7 @@ static void late(struct core *c, const struct item *item, const struct input_wor
 static void finish_task(struct core *c, struct item *item, const struct input_worker_done *done)
 {
     struct instance *i = item->instance;
+    assert(item->kind == ITEM_TASK);
     assert(item->state != TASK_STATE_PARKED); /* an operator decides, not a late answer */
     if (item->is_detached) {
         struct record record = {.kind = RECORD_TASK_CLOSED, .key = i->key, .task_id = item->id};
@@ -617,6 +636,7 @@ static void finish_task(struct core *c, struct item *item, const struct input_wo
     } else {
         event_write_task_completed(&c->scratch, c->now_ns, item->id, done->result);
     }
+    assert(!c->scratch.failed);
     message_add(i, buffer_view(&c->scratch));
 }
 
@@ -676,17 +696,20 @@ static void return_turn(struct instance *i)
     i->is_leased = false;
     turn_schedule(i);
     instance_sort(i);
+    assert(i->queue != NULL || i->due.node.is_linked); /* it is offered again */
 }
 
 /* The turn of an orchestration, or the batch of an entity. */
 static void give_turn_back(struct instance *i, const struct input *in, struct bytes why)
 {
+    assert(i->is_leased);
     if (in->lease.is_unsent)
         return_turn(i);
     else if (in->lease.is_parked)
         park_turn(i, why);
     else
         supervise_turn(i, why);
+    assert(!i->is_leased);
 }
 
 void on_worker_abandon(struct core *c, const struct input *in)
@@ -737,6 +760,7 @@ void on_worker_renew(struct core *c, const struct input *in)
         assert(item->complete_by_ms == 0 || item->due.node.is_linked);
         item->complete_by_ms = now_ms(c) + in->lease.extend_ms;
         due_set(c, &item->due, DUE_COMPLETE_BY, item->complete_by_ms);
+        assert(item->due.node.is_linked);
     }
     reply(c, OK, "");
 }

@@ -78,6 +78,8 @@ void instance_clear(struct instance *i)
     items_end(i, true);
     queue_remove_turn(i);
     due_clear(c, &i->due);
+    assert(i->queue == NULL);
+    assert(!i->due.node.is_linked);
     assert(i->items_n == 0);
     assert(i->busy_n == 0);
     assert(i->parked_n == 0);
@@ -116,6 +118,7 @@ static void leave_dirty(struct instance *i)
 {
     struct core *c = i->core;
     assert(i->dirty_lsn != 0);
+    assert(list_is_linked(&i->dirty));
     list_remove(&i->dirty);
     if (!i->is_in_finished) return;
     assert(c->finished_n > 0);
@@ -129,8 +132,12 @@ void instance_drop(struct instance *i)
     if (list_is_linked(&i->dirty)) leave_dirty(i);
     if (list_is_linked(&i->idle)) list_remove(&i->idle);
     parked_sort(i); /* cleared, it is not parked any more */
+    assert(!list_is_linked(&i->parked));
     list_remove(&i->all);
-    if (i->counted_as != GAUGE_NONE) c->gauges[i->counted_as]--;
+    if (i->counted_as != GAUGE_NONE) {
+        assert(c->gauges[i->counted_as] > 0);
+        c->gauges[i->counted_as]--;
+    }
     if (i->active != NULL) backlog_leave(c->backlog, i->active);
     map_remove(&c->instances, &i->node);
     assert(c->instances_n > 0);
@@ -215,6 +222,7 @@ static void count_active(struct instance *i)
         i->active = NULL;
     }
     if (is_active && i->active == NULL) i->active = backlog_enter(b, i->name);
+    assert((i->active != NULL) == is_active);
 }
 
 static void count(struct instance *i)
@@ -226,6 +234,8 @@ static void count(struct instance *i)
     }
     i->counted_as = instance_gauge(i);
     c->gauges[i->counted_as]++;
+    assert(i->counted_as != GAUGE_NONE);
+    assert(c->gauges[i->counted_as] <= c->instances_n);
     count_active(i);
 }
 
@@ -240,6 +250,9 @@ void core_gauges(const struct core *c, struct core_gauges *out)
         .entities = c->gauges[GAUGE_ENTITY],
         .parked = c->parked_n,
     };
+    assert(out->pending + out->running + out->suspended + out->ended + out->purged +
+               out->entities ==
+           c->instances_n);
     for (struct list *n = list_first(&c->all_queues); n != NULL; n = list_next(&c->all_queues, n)) {
         const struct work_queue *q = container_of(n, struct work_queue, all);
         assert((unsigned)q->kind < WORK_KINDS_N);
@@ -264,6 +277,7 @@ void instance_touched(struct instance *i)
     struct core *c = i->core;
     bool is_finished = instance_is_terminal(i) || i->is_purged;
     assert((i->dirty_lsn != 0) == list_is_linked(&i->dirty));
+    assert(c->lsn > 0);
     if (i->dirty_lsn == 0) i->dirty_lsn = c->lsn;
     if (i->is_in_finished != is_finished || !list_is_linked(&i->dirty)) {
         if (list_is_linked(&i->dirty)) leave_dirty(i);
@@ -302,6 +316,8 @@ void instance_view(const struct instance *i, struct arena *arena, struct instanc
         .is_parked = instance_is_parked(i),
     };
     assert(out->is_terminal == status_is_end(out->status));
+    assert(!out->is_parked || !out->is_terminal);
+    assert(!i->is_entity || !out->is_terminal);
     memcpy(out->execution_id, i->execution_id, EXECUTION_ID_SIZE);
     if (i->is_entity) {
         out->is_entity = true;
@@ -335,12 +351,15 @@ bool core_view(const struct core *c, struct bytes key, struct instance_view *out
 
 enum status core_each(const struct core *c, core_view_fn *fn, void *user)
 {
+    size_t told_n = 0;
     for (struct list *n = list_first(&c->all); n != NULL; n = list_next(&c->all, n)) {
         struct instance_view view;
         instance_view(container_of(n, struct instance, all), (struct arena *)&c->temporary, &view);
         enum status status = fn(user, &view);
         if (status != OK) return status;
+        told_n++;
     }
+    assert(told_n == c->instances_n);
     return OK;
 }
 
@@ -375,6 +394,7 @@ bool core_history_part(const struct core *c, struct bytes key, uint32_t skip_n, 
         strings_add(out, event_bytes(e));
     }
     *has_more = e != NULL;
+    assert(!*has_more || size_max > 0); /* only a limit leaves some behind */
     return true;
 }
 
@@ -422,6 +442,7 @@ static void take_for_archiving(struct instance *i)
     assert(i->is_in_finished == (instance_is_terminal(i) || i->is_purged));
     leave_dirty(i);
     i->dirty_lsn = 0;
+    assert(!list_is_linked(&i->dirty));
 }
 
 static bool may_leave(const struct instance *i)

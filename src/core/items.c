@@ -47,6 +47,8 @@ static void item_insert(struct item *item)
     struct instance *i = item->instance;
     struct list *where = &i->items;
     assert(item->kind == ITEM_TASK || !item->is_detached); /* only tasks outlive their execution */
+    assert(!list_is_linked(&item->of_instance));
+    assert(!i->is_entity);
     if (item->is_detached) {
         where = i->items.next;
         while (where != &i->items && container_of(where, struct item, of_instance)->is_detached) {

@@ -77,8 +77,10 @@ void locks_ask(struct instance *i, struct bytes section, struct bytes set)
     set = copy_must(&c->temporary, buffer_view(&c->events));
     struct reader r = reader_make(set);
     (void)strings_next(&r, &first);
+    assert(first.len > 0);
     buffer_clear(&c->scratch);
     event_write_lock_request(&c->scratch, c->now_ns, section, set, key_id(i->key), i->execution_id);
+    assert(!c->scratch.failed);
     outbox_send(c, MESSAGE_ENTITY, sibling_key(c, i->key, first), BYTES_NONE,
                 buffer_view(&c->scratch));
 }
@@ -116,7 +118,10 @@ void entity_settle(struct instance *i)
     if (entity_is_empty(i) && !i->is_leased) {
         struct record record = {.kind = RECORD_PURGED, .key = i->key};
         emit(c, &record);
+        assert(i->is_purged);
+        return;
     }
+    assert(!entity_lock_is_due(i));
 }
 
 /* ---- releases ---- */
@@ -126,6 +131,7 @@ static void send_release(struct core *c, struct bytes key, struct bytes section,
 {
     buffer_clear(&c->scratch);
     event_write_unlock(&c->scratch, c->now_ns, section, target, key_id(key), execution);
+    assert(!c->scratch.failed);
     outbox_send(c, MESSAGE_ENTITY, sibling_key(c, key, target), BYTES_NONE,
                 buffer_view(&c->scratch));
 }
@@ -198,6 +204,7 @@ bool locks_is_granted(const struct instance *i, struct bytes section)
 
 static bool is_asked(const struct instance *i, struct bytes section)
 {
+    assert(i->locks_n > 0);
     for (const struct event *e = i->history.first; e != NULL; e = e->next) {
         if (e->kind == EVENT_ENTITY_LOCK_REQUESTED &&
             bytes_equal(event_entity_id(event_bytes(e)), section)) {
@@ -234,6 +241,7 @@ void on_lock_granted(struct core *c, const struct input *in)
     }
     buffer_clear(&c->scratch);
     event_write_lock_granted(&c->scratch, c->now_ns, request.section);
+    assert(!c->scratch.failed);
     message_add(i, buffer_view(&c->scratch));
 }
 
@@ -271,6 +279,7 @@ bool locks_are_held(const struct instance *i)
 
 void locks_ask_again(struct instance *i)
 {
+    assert(!instance_is_terminal(i));
     if (i->locks_n == 0) return;
     for (const struct event *e = i->history.first; e != NULL; e = e->next) {
         struct buffer held;

@@ -34,6 +34,7 @@ void outbox_send(struct core *c, enum message_kind kind, struct bytes target,
                  struct bytes execution, struct bytes event)
 {
     assert(event.len > 0);
+    assert(key_is_valid(target)); /* or the receiver would refuse it */
     assert(execution.len == 0 || execution.len == EXECUTION_ID_SIZE);
     uint32_t to = partition_for(c, target);
     struct record record = {
@@ -73,6 +74,8 @@ static void letter_add(struct core *c, uint32_t to, const struct record *record)
     letter->event = behind(&at, record->event);
     assert(at == (uint8_t *)letter + size);
     assert(peer->last == NULL || peer->last->seq < letter->seq);
+    assert(letter->seq <= peer->sent_seq);
+    assert((peer->first == NULL) == (peer->last == NULL));
     if (peer->last == NULL) {
         peer->first = letter;
         peer->resend_at_ms = now_ms(c) + c->options.resend_ms;
@@ -128,6 +131,7 @@ void outbox_release(struct core *c)
 void outbox_resend(struct core *c, bool everything)
 {
     if (c->letters_n == 0) return;
+    assert(c->out != NULL);
     for (uint32_t p = 0; p < c->options.partitions_n; p++) {
         struct peer *peer = &c->peers[p];
         if (peer->first == NULL || (!everything && peer->resend_at_ms > now_ms(c))) continue;
@@ -151,6 +155,7 @@ size_t outbox_resend_size(const struct core *c)
             size += l->size + 256;
         }
     }
+    assert(size > 0); /* there is a letter */
     return size;
 }
 

@@ -33,6 +33,7 @@ void parked_sort(struct instance *i)
         c->parked_n++;
     }
     assert((c->parked_n == 0) == list_is_empty(&c->parked));
+    assert(c->parked_n <= c->options.parked_n_max);
 }
 
 /* In one place of the arena, however often it fails. */
@@ -61,6 +62,7 @@ static enum status tell_turn(const struct instance *i, core_parked_fn *fn, void 
         .since_ms = since_ms(i, i->retry_at_ms),
     };
     assert(i->is_poisoned);
+    assert(!i->is_leased);
     return fn(user, &view);
 }
 
@@ -84,6 +86,7 @@ static enum status tell_task(const struct item *item, core_parked_fn *fn, void *
 
 static enum status tell(const struct instance *i, core_parked_fn *fn, void *user)
 {
+    assert(instance_is_parked(i));
     enum status status = i->is_poisoned ? tell_turn(i, fn, user) : OK;
     if (i->parked_n == 0) return status;
     for (struct list *m = list_first(&i->items); m != NULL && status == OK;
@@ -97,9 +100,13 @@ static enum status tell(const struct instance *i, core_parked_fn *fn, void *user
 enum status core_parked(const struct core *c, core_parked_fn *fn, void *user)
 {
     enum status status = OK;
+    uint64_t told_n = 0;
     for (struct list *n = list_first(&c->parked); n != NULL && status == OK;
          n = list_next(&c->parked, n)) {
         status = tell(container_of(n, struct instance, parked), fn, user);
+        told_n++;
     }
+    assert(told_n <= c->parked_n);
+    assert(status != OK || told_n == c->parked_n);
     return status;
 }

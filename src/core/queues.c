@@ -26,6 +26,7 @@ struct work_queue *queue_find(const struct core *c, struct bytes key)
 static struct work_queue *queue_obtain(struct core *c, enum work_kind kind, struct bytes key)
 {
     struct work_queue *q = queue_find(c, key);
+    assert(key.len > 0);
     assert(q == NULL || q->kind == kind);
     if (q != NULL) return q;
     q = mem_take_zero(c->mem, sizeof *q + key.len);
@@ -178,6 +179,8 @@ void turn_schedule(struct instance *i)
     }
     due_clear(c, &i->due);
     if (i->queue == NULL) queue_add_turn(i);
+    assert(i->queue != NULL);
+    assert(!i->due.node.is_linked);
 }
 
 /* The order of instances in memory, not that of the map: it is the same after every recovery. */

@@ -60,6 +60,7 @@ static int32_t get_i32(struct reader *r)
 
 static void encode_turn(struct buffer *b, const struct record *record)
 {
+    assert(record->started_ns <= record->now_ns); /* the orchestrator's clock is not ahead */
     buffer_signed(b, record->started_ns - record->now_ns);
     buffer_varint(b, (uint64_t)record->consumed_n << 1 | (record->is_engine ? 1 : 0));
     buffer_bytes(b, record->events);
@@ -78,6 +79,8 @@ static void encode_send(struct buffer *b, const struct record *record)
 {
     assert(record->message >= MESSAGE_START_CHILD); /* what decode_send() will read */
     assert(record->message <= MESSAGE_START);
+    assert(record->message_seq > 0);
+    assert(record->target.len > 0);
     buffer_varint(b, record->peer);
     buffer_varint(b, record->message_seq);
     buffer_u8(b, (uint8_t)record->message);
@@ -86,10 +89,23 @@ static void encode_send(struct buffer *b, const struct record *record)
     buffer_bytes(b, record->event);
 }
 
+/* A start that was put off, and the same when its turn has come. */
+static void encode_waiting(struct buffer *b, const struct record *record)
+{
+    assert(record->order > 0); /* or record_is_valid() would refuse it */
+    assert(record->order <= INT64_MAX);
+    assert(record->event.len > 0);
+    buffer_append(b, record->execution_id, EXECUTION_ID_SIZE);
+    buffer_varint(b, record->order);
+    if (record->kind == RECORD_QUEUED) buffer_bytes(b, record->name);
+    buffer_bytes(b, record->event);
+}
+
 static void encode_body(struct buffer *b, const struct record *record)
 {
     switch (record->kind) {
     case RECORD_CREATED:
+        assert(record->event.len > 0);
         buffer_append(b, record->execution_id, EXECUTION_ID_SIZE);
         buffer_signed(b, record->start_at_ms);
         buffer_bytes(b, record->event);
@@ -134,6 +150,7 @@ static void encode_body(struct buffer *b, const struct record *record)
         buffer_bytes(b, record->event);
         break;
     case RECORD_ENTITY_BATCH:
+        assert(record->consumed_n > 0);
         buffer_varint(b, record->consumed_n);
         put_maybe(b, record->custom_status);
         break;
@@ -142,24 +159,21 @@ static void encode_body(struct buffer *b, const struct record *record)
     case RECORD_ENTITY_UNLOCKED: buffer_bytes(b, record->event); break;
     case RECORD_ENTITY_DUE: buffer_varint(b, record->consumed_n); break;
     case RECORD_QUEUED:
-        buffer_append(b, record->execution_id, EXECUTION_ID_SIZE);
-        buffer_varint(b, record->order);
-        buffer_bytes(b, record->name);
-        buffer_bytes(b, record->event);
+    case RECORD_ADMITTED: encode_waiting(b, record); break;
+    case RECORD_IMPORTED:
+        assert(record->events.len > 0);
+        buffer_bytes(b, record->events);
         break;
-    case RECORD_ADMITTED:
-        buffer_append(b, record->execution_id, EXECUTION_ID_SIZE);
-        buffer_varint(b, record->order);
-        buffer_bytes(b, record->event);
-        break;
-    case RECORD_IMPORTED: buffer_bytes(b, record->events); break;
     case RECORD_SEND: encode_send(b, record); break;
     case RECORD_SENT:
     case RECORD_RECEIVED:
+        assert(record->message_seq > 0);
         buffer_varint(b, record->peer);
         buffer_varint(b, record->message_seq);
         break;
     case RECORD_SOURCE:
+        assert(record->source.len > 0);
+        assert(record->position > 0);
         buffer_bytes(b, record->source);
         buffer_varint(b, record->position);
         break;
@@ -168,7 +182,9 @@ static void encode_body(struct buffer *b, const struct record *record)
 
 void record_encode(struct buffer *out, const struct record *record)
 {
-    assert(record->seq > 0);
+    size_t start = out->len;
+    assert(record->seq > 0); /* what record_decode() will read, and no more */
+    assert(record->seq <= RECORD_SEQ_MAX);
     buffer_u8(out, (uint8_t)record->kind);
     buffer_varint(out, record->seq);
     buffer_signed(out, record->now_ns);
@@ -177,6 +193,7 @@ void record_encode(struct buffer *out, const struct record *record)
         buffer_bytes(out, record->key);
     }
     encode_body(out, record);
+    assert(out->failed || out->len > start);
 }
 
 static void take_execution(struct reader *r, struct record *out)

@@ -7,6 +7,8 @@
 #include "core/limits.h"
 #include "core/state.h"
 
+#include "base/planted.h"
+
 /* The parts of a reply without its output, with all that escaping can make of them, as often as
  * they are copied: note, event, record, letter, effect. */
 #define REPLY_COPIES_N ((size_t)8)
@@ -21,6 +23,7 @@ static struct bytes reply_id(struct core *c, const uint8_t *execution_id, const 
 {
     size_t event_len = strlen(event);
     size_t size = EXECUTION_TEXT_SIZE + 1 + event_len;
+    assert(size <= LIMIT_ID_SIZE);
     char *id = arena_alloc(&c->temporary, size);
     assert(id != NULL);
     execution_id_text(execution_id, id);
@@ -33,6 +36,8 @@ static void send_note(struct core *c, const uint8_t *execution_id, struct bytes 
                       const struct reply_note *note)
 {
     struct buffer tags;
+    assert(url.len > 0);
+    assert(url.len <= REPLY_URL_SIZE_MAX);
     struct event_started started = {
         .name = BYTES_LITERAL(REPLY_NAME),
         .instance_id = reply_id(c, execution_id, note->event),
@@ -58,6 +63,8 @@ static void send_note(struct core *c, const uint8_t *execution_id, struct bytes 
 static void tell(struct core *c, struct bytes key, const struct event_started *started,
                  struct reply_note *note)
 {
+    assert(!started->has_parent); /* what a child does is its parent's business */
+    assert(note->event != NULL);
     struct maybe url = tags_find(started->tags, BYTES_LITERAL(REPLY_TO_TAG));
     if (url.value.len == 0 || url.value.len > REPLY_URL_SIZE_MAX) return;
     note->hub = key_hub(key);
@@ -70,7 +77,6 @@ static void tell(struct core *c, struct bytes key, const struct event_started *s
 
 void replies_received(struct core *c, struct bytes key, const struct event_started *started)
 {
-    assert(!started->has_parent); /* what a child does is its parent's business */
     if (started->tags.len == 0) return;
     struct reply_note note = {.event = "received", .status = STATUS_PENDING};
     tell(c, key, started, &note);
@@ -91,6 +97,7 @@ static const char *end_name(const struct instance *i, enum orchestration_status 
 void replies_ended(struct instance *i)
 {
     assert(instance_is_terminal(i));
+    assert(!i->is_purged);
     if (i->status == STATUS_COMPLETED && instance_is_reply(i)) {
         /* it was heard, and has nothing more to say to anybody */
         struct record record = {.kind = RECORD_PURGED, .key = i->key};
@@ -98,12 +105,13 @@ void replies_ended(struct instance *i)
         assert(i->is_purged);
         return;
     }
-    if (!i->has_reply) return;
+    if (!i->has_reply || (planted("reply_skipped") && i->status == STATUS_TERMINATED)) return;
     struct event_completed completed;
     struct event_started started;
     struct core *c = i->core;
     enum status status = event_completed_decode(event_bytes(i->completed), &completed);
     assert(status == OK);
+    assert(i->status == completed.status);
     status = event_started_decode(event_bytes(i->started), &c->temporary, &started);
     assert(status == OK);
     /* the one that clients are shown */

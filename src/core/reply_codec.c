@@ -60,6 +60,7 @@ static void put_status(struct json *j, enum orchestration_status status)
     for (; name[n] != '\0' && n + 1 < sizeof text; n++) {
         text[n] = (char)(name[n] >= 'A' && name[n] <= 'Z' ? name[n] - 'A' + 'a' : name[n]);
     }
+    assert(name[n] == '\0'); /* it is not cut */
     json_key(j, "status");
     json_bytes(j, bytes_make(text, n));
 }
@@ -113,6 +114,7 @@ struct maybe tags_find(struct bytes tags, struct bytes name)
 void tags_add(struct buffer *tags, struct buffer *temporary, struct bytes name, struct bytes value)
 {
     assert(tags != temporary);
+    assert(name.len > 0);
     buffer_clear(temporary);
     pb_put_bytes(temporary, 1, name);
     pb_put_bytes(temporary, 2, value);

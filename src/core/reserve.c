@@ -126,6 +126,7 @@ static size_t locks_size(const struct instance *i)
         size_t members = e->len / 6 + 1;
         size += COPIES_N * e->len + members * (LETTER_SIZE + 512 + unlocks_size);
     }
+    assert(size > 0); /* locks_n counts what was just looked for */
     return size;
 }
 
@@ -134,6 +135,7 @@ static size_t locks_size(const struct instance *i)
 static size_t end_size(const struct instance *i, size_t output_size)
 {
     if (!i->has_reply) return locks_size(i);
+    assert(i->started != NULL); /* which asks for it */
     return locks_size(i) + replies_size(output_size) + 2 * (size_t)i->started->len;
 }
 
@@ -170,10 +172,13 @@ static size_t rewind_size(const struct instance *i)
 static size_t generation_size(const struct instance *i)
 {
     size_t size = started_size(i) + 2 * i->inbox.size + (size_t)i->inbox.n * 128;
+    uint32_t items_n = 0;
     for (struct list *n = list_first(&i->items); n != NULL; n = list_next(&i->items, n)) {
         const struct item *item = container_of(n, struct item, of_instance);
         size += ITEM_SIZE + 2 * (size_t)item->created->len;
+        items_n++;
     }
+    assert(items_n == i->items_n);
     return size;
 }
 
@@ -241,6 +246,7 @@ static size_t turn_size(const struct core *c, const struct input_worker_done *do
         size +=
             is_continuing ? generation_size(i) : LETTER_SIZE; /* the larger of item and letter */
     }
+    assert(!i->has_reply || i->started != NULL);
     if (i->has_reply) size += replies_size(output_size) + 2 * (size_t)i->started->len;
     return size + ids_size(i, done->answer->actions_n) + turn_locks_size(i, done->answer);
 }
@@ -268,7 +274,10 @@ static size_t take_size(const struct core *c, const struct input *in)
         return COPIES_N * container_of(first, struct item, queued)->created->len;
     }
     const struct instance *i = container_of(first, struct instance, queued);
+    assert(i->queue == q);
+    assert(!i->is_leased);
     if (q->kind == WORK_ENTITY) {
+        assert(entity_batch_n(i) > 0); /* or it would not be in a queue */
         size_t first_size = entity_operations((struct instance *)i)->first->len;
         size_t packed_size = first_size > LIMIT_BATCH_SIZE ? first_size : LIMIT_BATCH_SIZE;
         if (packed_size > entity_backlog_size(i)) packed_size = entity_backlog_size(i);
@@ -348,6 +357,7 @@ static size_t copied_size(const struct core *c, const struct input *in)
 
 bool reserve_step(struct core *c, const struct input *in, struct output *out)
 {
+    assert(out->records_n == 0 || out->records->len > 0);
     size_t size = STEP_SIZE + COPIES_N * given_size(in) + copied_size(c, in);
     assert(size >= STEP_SIZE); /* the sum has not wrapped */
     if (in->kind == INPUT_CLIENT_START && c->backlog != NULL && !backlog_reserve(c->backlog)) {

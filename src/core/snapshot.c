@@ -102,6 +102,9 @@ static uint8_t flags_of(const struct instance *i)
 /* What an entity has instead of items and late answers. */
 static void put_entity(struct buffer *out, const struct instance *i)
 {
+    uint32_t n = 0;
+    assert(i->is_entity);
+    assert(i->lock != NULL || i->held.n == 0); /* or loaded_entity_is_valid() would refuse it */
     put_maybe(out, i->state);
     put_events(out, &i->held);
     buffer_bytes(out, i->lock == NULL ? BYTES_NONE : event_bytes(i->lock));
@@ -109,14 +112,19 @@ static void put_entity(struct buffer *out, const struct instance *i)
     for (const struct delayed *d = i->delayed; d != NULL; d = d->next) {
         buffer_signed(out, d->at_ms);
         buffer_bytes(out, event_bytes(d->event));
+        n++;
     }
+    assert(n == i->delayed_n);
 }
 
 static void instance_snapshot(const struct instance *i, struct buffer *out)
 {
     assert(!i->is_purged);
     assert(i->is_entity == (i->started == NULL));
-    assert(i->seq > 0); /* or head_read() would refuse it */
+    assert(i->seq > 0); /* or head_read() would refuse it, as all that follows */
+    assert(i->seq <= RECORD_SEQ_MAX);
+    assert(i->is_entity || status_is_end(i->status) == (i->completed != NULL));
+    assert(!i->is_entity || i->history.n == 0);
     buffer_u8(out, i->is_entity ? SNAPSHOT_VERSION_ENTITY : SNAPSHOT_VERSION);
     buffer_bytes(out, i->key);
     buffer_u8(out, flags_of(i));
@@ -263,6 +271,7 @@ static bool load_item(struct instance *i, struct reader *r)
         item = item_find(i, id, ITEM_TASK);
     }
     if (item == NULL || r->failed) return false;
+    assert(item->kind == ITEM_TASK);
     item->failures = failures;
     item->retry_at_ms = retry_at_ms;
     item_unqueue(item);
@@ -274,6 +283,8 @@ static bool load_item(struct instance *i, struct reader *r)
     } else {
         queue_add_item(item);
     }
+    assert(item->state != TASK_STATE_NONE);
+    assert(item->state != TASK_STATE_LEASED); /* which is not durable */
     return true;
 }
 
@@ -295,6 +306,7 @@ static bool load_late(struct instance *i, struct reader *r)
         at = &late->next;
         i->late_n++;
     }
+    assert(i->late_n <= LIMIT_LATE_N);
     return !r->failed;
 }
 
@@ -325,6 +337,7 @@ static void load_head(struct instance *i, const struct snapshot_head *head)
 
 static bool load_delayed(struct instance *i, struct reader *r, uint64_t n)
 {
+    assert(i->delayed_n == 0);
     for (; n > 0; n--) {
         int64_t at_ms = reader_signed(r);
         struct bytes bytes = reader_bytes(r);
@@ -339,6 +352,7 @@ static bool load_delayed(struct instance *i, struct reader *r, uint64_t n)
 static bool load_entity(struct instance *i, const struct snapshot_head *head, struct reader *r)
 {
     struct snapshot_entity entity;
+    assert(head->is_entity);
     load_head(i, head);
     i->is_entity = true;
     if (!entity_read(r, &entity) || head->history.len > 0) return false;
@@ -364,6 +378,7 @@ static bool load_body(struct instance *i, const struct snapshot_head *head, stru
     if (!loaded_is_valid(i->core, i)) return false;
     assert(i->started != NULL); /* loaded_is_valid() has counted the starts */
     fold_reopen(i);
+    assert(i->completed == NULL || i->items_n == 0);
     uint64_t items_n = reader_varint(r);
     for (; items_n > 0; items_n--) {
         if (!load_item(i, r)) return false;
@@ -392,6 +407,8 @@ enum status core_load(struct core *c, struct bytes snapshot, struct output *out)
     if (load_body(i, &head, &r)) {
         i->is_archived = true;
         i->archived_seq = i->seq;
+        assert(i->seq == head.seq);
+        assert(i->is_entity == head.is_entity);
         if (i->seq > c->seq) c->seq = i->seq;
         turn_schedule(i);
         instance_sort(i);

@@ -7,6 +7,7 @@
 #include "core/state.h"
 
 #include "base/mem.h"
+#include "base/planted.h"
 
 static struct source *source_find(const struct core *c, struct bytes name)
 {
@@ -17,6 +18,7 @@ static struct source *source_find(const struct core *c, struct bytes name)
 uint64_t core_source_position(const struct core *c, struct bytes source)
 {
     const struct source *known = source_find(c, source);
+    assert(known == NULL || known->position > 0);
     return known == NULL ? 0 : known->position;
 }
 
@@ -29,11 +31,11 @@ bool source_admits(struct core *c, const struct input_position *at)
     }
     const struct source *known = source_find(c, at->source);
     uint64_t last = known == NULL ? 0 : known->position;
-    if (at->position <= last) {
+    if (at->position <= last && !planted("source_twice")) {
         reply(c, OK, "duplicate");
         return false;
     }
-    if (at->after != last) {
+    if (at->after != last && !planted("source_gap")) {
         reply(c, E_STALE, "a message before it is missing");
         return false;
     }
@@ -41,6 +43,7 @@ bool source_admits(struct core *c, const struct input_position *at)
         reply(c, E_LIMIT, "there are too many sources: 1,024 in a partition");
         return false;
     }
+    assert(at->position > at->after || planted("source_gap") || planted("source_twice"));
     return true;
 }
 
@@ -59,7 +62,10 @@ void source_take(struct core *c, const struct input_position *at)
 static void source_set(struct core *c, struct bytes name, uint64_t position)
 {
     struct source *source = source_find(c, name);
+    assert(name.len > 0);
+    assert(name.len <= LIMIT_SOURCE_NAME_SIZE);
     if (source == NULL) {
+        assert(c->sources.n < LIMIT_SOURCES_N);
         source = mem_take_zero(c->mem, sizeof *source + name.len);
         assert(source != NULL);
         memcpy(source + 1, name.ptr, name.len);
@@ -68,6 +74,7 @@ static void source_set(struct core *c, struct bytes name, uint64_t position)
         map_insert(&c->sources, &source->node);
         list_push_back(&c->all_sources, &source->all);
     }
+    assert(position > source->position || planted("source_twice")); /* never back */
     source->position = position;
 }
 
@@ -98,13 +105,16 @@ void sources_release(struct core *c)
 
 void sources_snapshot(const struct core *c, struct buffer *out)
 {
+    size_t written_n = 0;
     buffer_varint(out, c->sources.n);
     for (struct list *n = list_first(&c->all_sources); n != NULL;
          n = list_next(&c->all_sources, n)) {
         const struct source *source = container_of(n, struct source, all);
         buffer_bytes(out, source->name);
         buffer_varint(out, source->position);
+        written_n++;
     }
+    assert(written_n == c->sources.n);
 }
 
 enum status sources_load(struct core *c, struct reader *in)

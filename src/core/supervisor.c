@@ -75,6 +75,7 @@ static void fail_step(struct item *item, const char *type, struct bytes why, uin
     assert(!failure.failed);
     buffer_clear(&c->scratch);
     event_write_task_failed(&c->scratch, c->now_ns, item->id, buffer_view(&failure));
+    assert(!c->scratch.failed);
     buffer_release(&failure);
     message_add(i, buffer_view(&c->scratch));
 }
@@ -82,6 +83,7 @@ static void fail_step(struct item *item, const char *type, struct bytes why, uin
 /* One failure more than it had; what comes next is the caller's to say. */
 static struct record tried(const struct item *item, struct bytes why)
 {
+    assert(item->kind == ITEM_TASK);
     assert(item->state != TASK_STATE_PARKED);
     struct record record = {
         .kind = RECORD_TASK_TRIED,

@@ -60,6 +60,7 @@ static void base64_write(struct buffer *out, struct bytes data)
         *to++ = (uint8_t)alphabet[bits >> 12 & 63];
         if (left == 2) *to++ = (uint8_t)alphabet[bits >> 6 & 63];
     }
+    assert((size_t)(to - out->ptr) - out->len <= TOKEN_SIZE_MAX);
     out->len = (size_t)(to - out->ptr);
     assert(out->len <= out->size);
 }
@@ -68,6 +69,8 @@ static void base64_write(struct buffer *out, struct bytes data)
  * token has one text. */
 static bool base64_read_rest(const uint8_t *from, size_t left, uint8_t *to)
 {
+    assert(left > 0);
+    assert(left < 4);
     uint8_t first = digits[from[0]];
     uint8_t second = left > 1 ? digits[from[1]] : 0; /* one alone is never written */
     uint8_t third = left > 2 ? digits[from[2]] : DIGIT;
@@ -112,6 +115,7 @@ void token_write(struct buffer *out, const uint64_t mac_key[2], const struct wor
     struct buffer raw = {.ptr = room, .size = sizeof room}; /* large enough: it never grows */
 
     assert(ref->key.len <= KEY_SIZE_MAX);
+    assert((unsigned)ref->kind < WORK_KINDS_N);
     buffer_u8(&raw, TOKEN_VERSION);
     buffer_u8(&raw, (uint8_t)ref->kind);
     buffer_varint(&raw, ref->partition);

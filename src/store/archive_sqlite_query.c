@@ -49,6 +49,8 @@ static int64_t time_at(struct archive_reader *r, int statement, enum archive_col
 static const char *text_of(struct bytes b, int *len)
 {
     *len = b.len < TEXT_LOGGED ? (int)b.len : TEXT_LOGGED;
+    assert(*len >= 0);
+    assert((size_t)*len <= b.len);
     return b.len == 0 ? "" : (const char *)b.ptr;
 }
 
@@ -179,6 +181,7 @@ static bool has_tag(struct bytes tags, struct bytes tag)
 
 static bool is_wanted(const struct archive_query *query, const struct archive_row *row)
 {
+    assert(row->id.len > 0); /* row_at() refuses others */
     bool is_entity = row->id.ptr[0] == '@';
 
     if (is_entity != query->entities || !bytes_start_with(row->id, query->id_prefix)) return false;
@@ -200,6 +203,7 @@ static bool is_in_order(const struct archive_query *query, const struct archive_
 static void bind_entities(struct db *db, const struct archive_query *query)
 {
     assert(query->limit > 0);
+    assert(query->entities);
     db_bind_text(db, READER_ENTITIES, 1, query->hub);
     db_bind_integer(db, READER_ENTITIES, 2, query->has_after ? query->after_ms : INT64_MIN);
     db_bind_integer(db, READER_ENTITIES, 3, query->from_ms);
@@ -214,6 +218,7 @@ static void bind_query(struct db *db, int statement, const struct archive_query 
 
     assert(query->limit > 0);
     assert((statement == READER_BY_COMPLETION) == query->by_completion);
+    assert(!query->entities);
     db_bind_text(db, statement, 1, query->hub);
     db_bind_integer(db, statement, 2, is_after ? query->after_ms : query->from_ms);
     db_bind_integer(db, statement, 3, query->to_ms == 0 ? INT64_MAX : query->to_ms);

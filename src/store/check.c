@@ -25,6 +25,7 @@ static enum status damaged(struct archive_report *report, const char *what)
 {
     assert(what != NULL);
     if (report->damage[0] == '\0') (void)snprintf(report->damage, CHECK_DAMAGE_SIZE, "%s", what);
+    assert(report->damage[0] != '\0');
     return E_CORRUPT;
 }
 
@@ -143,6 +144,7 @@ static enum status check_places(struct checking *c)
         }
         if (place.length == 0) continue;
         status = blob_reader_get(&c->blobs, &place, &blob);
+        assert(status != OK || blob.len == place.length);
         if (status == E_CORRUPT) {
             (void)snprintf(c->report->damage, CHECK_DAMAGE_SIZE,
                            "%s/%08llu.blobs: the block at offset %llu cannot be unpacked",
@@ -160,6 +162,7 @@ static enum status is_there(struct io *io, const char *path)
     struct io_file *file = NULL;
 
     enum status status = io->ops->open(io, path, IO_READ, &file);
+    assert(status != OK || file != NULL);
     if (status == OK) io->ops->close(io, file);
     return status;
 }

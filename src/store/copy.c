@@ -5,6 +5,7 @@
  */
 #include "store/copy.h"
 
+#include "base/assert.h"
 #include "base/mem.h"
 #include "store/archive_sqlite_db.h"
 #include "store/io.h"
@@ -22,6 +23,7 @@ static enum status failed_at(struct copy *c, enum status status, const char *pat
 {
     if (status != OK && c->failed[0] == '\0')
         (void)snprintf(c->failed, sizeof c->failed, "%s", path);
+    assert(status == OK || c->failed[0] != '\0'); /* who failed can be told */
     return status;
 }
 
@@ -44,6 +46,7 @@ static enum status copy_blocks(struct copy *c, struct io_file *in, struct io_fil
         size_t got = 0;
         if (atomic_load(c->is_cancelled)) return E_CLOSED;
         enum status status = c->from->ops->read(c->from, in, at, block, BLOCK_SIZE, &got);
+        assert(got <= BLOCK_SIZE);
         if (status == OK && got > 0) status = c->to->ops->write(c->to, out, at, block, got);
         if (status != OK) return status;
         at += got;
@@ -57,6 +60,7 @@ enum status copy_file(struct copy *c, const char *path)
     struct io_file *in;
     struct io_file *out;
     uint8_t *block = mem_take(c->mem, BLOCK_SIZE);
+    assert(path[0] != '/'); /* below both roots */
 
     if (block == NULL) return failed_at(c, E_NOMEM, path);
     enum status status = c->from->ops->open(c->from, path, IO_READ, &in);
@@ -105,6 +109,7 @@ static enum status copy_pages(struct copy *c, struct db *from, struct db *to)
     sqlite3_backup *backup = sqlite3_backup_init(to->connection, "main", from->connection, "main");
     int code = SQLITE_OK;
 
+    assert(from->connection != to->connection);
     if (backup == NULL) return db_status(to, sqlite3_errcode(to->connection));
     while (code == SQLITE_OK && !atomic_load(c->is_cancelled))
         code = sqlite3_backup_step(backup, PAGES_N);
@@ -125,6 +130,8 @@ static enum status copy_database(struct copy *c, const char *path)
 
     int from_size = snprintf(from_path, sizeof from_path, "%s/%s", c->from_root, path);
     int to_size = snprintf(to_path, sizeof to_path, "%s/%s", c->to_root, path);
+    assert(from_size > 0);
+    assert(to_size > 0);
     if (from_size >= PATH_SIZE || to_size >= PATH_SIZE) return E_INVALID;
     enum status status = db_open(&from, from_path, SQLITE_OPEN_READWRITE, "");
     if (status != OK) return status;
@@ -149,7 +156,9 @@ enum status copy_archive(struct copy *c, const char *directory)
 {
     char path[NAME_SIZE];
 
-    (void)snprintf(path, sizeof path, "%s/%s", directory, DATABASE_NAME);
+    int size = snprintf(path, sizeof path, "%s/%s", directory, DATABASE_NAME);
+    assert(size > 0);
+    assert((size_t)size < sizeof path); /* the directory has a name of ours */
     enum status status = copy_directory(c, directory);
     if (status == OK) status = failed_at(c, copy_database(c, path), path);
     if (status == OK) status = copy_files(c, directory, ".blobs");

@@ -44,6 +44,7 @@ static enum status add_segment(void *user, const char *name)
         w->segments = segments;
         w->segments_max = wanted;
     }
+    assert(w->segments_n < w->segments_max);
     w->segments[w->segments_n++] = first_lsn;
     return OK;
 }
@@ -62,6 +63,8 @@ static enum status read_frame(struct walk *w, struct io_file *in, uint64_t at, u
     struct frame_header header;
     size_t got = 0;
 
+    assert(w->next_lsn > 0);
+    assert(at >= SEGMENT_HEADER_SIZE);
     buffer_clear(&w->frame);
     if (!buffer_reserve(&w->frame, FRAME_HEADER_SIZE)) return E_NOMEM;
     enum status status = io->ops->read(io, in, at, w->frame.ptr, FRAME_HEADER_SIZE, &got);
@@ -70,6 +73,7 @@ static enum status read_frame(struct walk *w, struct io_file *in, uint64_t at, u
         return E_NOT_FOUND;
     if (header.lsn != w->next_lsn) return E_CORRUPT;
     size_t size = (size_t)frame_size(header.payload_len);
+    assert(size >= FRAME_HEADER_SIZE + header.payload_len);
     if (!buffer_reserve(&w->frame, size)) return E_NOMEM;
     status = io->ops->read(io, in, at, w->frame.ptr, size, &got);
     if (status != OK) return status;
@@ -99,12 +103,14 @@ static enum status copy_frames(struct walk *w, struct io_file *in, struct io_fil
         if (atomic_load(c->is_cancelled)) return E_CLOSED;
         status = read_frame(w, in, at, segment_seed(&header));
         if (status != OK) break;
+        assert(w->frame.len > 0);
         status = c->to->ops->write(c->to, out, at, w->frame.ptr, w->frame.len);
         at += w->frame.len;
         w->next_lsn++;
     }
     if (status == E_NOT_FOUND) status = OK; /* it goes on in the next segment, or it is missed */
     if (status == OK) status = c->to->ops->write(c->to, out, at, room, sizeof room);
+    assert(w->next_lsn >= header.first_lsn);
     c->bytes += at;
     return status == OK ? c->to->ops->datasync(c->to, out) : status;
 }
@@ -140,6 +146,7 @@ static enum status copy_segments(struct walk *w)
     if (w->segments_n > 1) qsort(w->segments, w->segments_n, sizeof *w->segments, compare);
     /* The first also when it has no frame yet: its header says where the journal goes on. */
     for (size_t i = 0; i < w->segments_n && status == OK; i++) {
+        assert(i == 0 || w->segments[i - 1] <= w->segments[i]);
         if (i > 0 && w->segments[i] > w->upto_lsn) break;
         status = copy_segment(w, w->segments[i]);
     }

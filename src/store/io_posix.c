@@ -91,6 +91,7 @@ static int open_at(struct io *io, const char *path, int flags)
     int fd;
     do fd = openat(root_of(io), below_root(path), flags | O_CLOEXEC, FILE_MODE);
     while (fd < 0 && errno == EINTR);
+    assert(fd >= -1);
     return fd;
 }
 
@@ -195,6 +196,7 @@ static enum status posix_truncate(struct io *io, struct io_file *file, uint64_t 
 static int allocate_blocks(int fd, off_t size)
 {
     int result;
+    assert(size > 0);
     do result = fallocate(fd, 0, 0, size);
     while (result < 0 && errno == EINTR);
     if (result == 0) return 0;
@@ -203,12 +205,14 @@ static int allocate_blocks(int fd, off_t size)
     int error;
     do error = posix_fallocate(fd, 0, size);
     while (error == EINTR);
+    assert(error >= 0);
     return error;
 }
 
 static enum status posix_allocate(struct io *io, struct io_file *file, uint64_t size)
 {
     uint64_t size_before;
+    assert(size <= INT64_MAX);
     enum status status = posix_size(io, file, &size_before);
     if (status != OK) return status;
     if (size <= size_before) return OK;
@@ -222,6 +226,7 @@ static enum status posix_allocate(struct io *io, struct io_file *file, uint64_t 
 
 static enum status posix_rename(struct io *io, const char *from, const char *to)
 {
+    assert(strcmp(from, to) != 0);
     return status_of_result(renameat(root_of(io), below_root(from), root_of(io), below_root(to)));
 }
 

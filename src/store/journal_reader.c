@@ -65,6 +65,7 @@ static enum status add_segment(void *user, const char *name)
         f->segments = segments;
         f->segments_max = wanted;
     }
+    assert(f->segments_n < f->segments_max);
     f->segments[f->segments_n++] = first_lsn;
     return OK;
 }
@@ -89,6 +90,7 @@ static uint64_t segment_of(const struct file_reader *f, uint64_t lsn)
 {
     uint64_t found = 0;
     for (size_t n = 0; n < f->segments_n && f->segments[n] <= lsn; n++) found = f->segments[n];
+    assert(found <= lsn);
     return found;
 }
 
@@ -123,6 +125,7 @@ static enum status open_segment(struct file_reader *f, uint64_t first_lsn)
         close_segment(f);
         return status;
     }
+    assert(f->file != NULL);
     f->first_lsn = first_lsn;
     f->seed = segment_seed(&header);
     f->marks[0] = (struct frame_mark){first_lsn, SEGMENT_HEADER_SIZE};
@@ -139,6 +142,7 @@ static struct frame_mark mark_before(const struct file_reader *f, uint64_t lsn)
     size_t low = 0;
     size_t high = f->marks_n;
     assert(f->marks_n > 0);
+    assert(f->marks_n <= MARKS_N);
     assert(f->marks[0].lsn <= lsn);
     while (high - low > 1) {
         size_t middle = (low + high) / 2;
@@ -147,6 +151,7 @@ static struct frame_mark mark_before(const struct file_reader *f, uint64_t lsn)
         else
             high = middle;
     }
+    assert(f->marks[low].lsn <= lsn);
     return f->marks[low];
 }
 
@@ -154,12 +159,14 @@ static struct frame_mark mark_before(const struct file_reader *f, uint64_t lsn)
 static void mark_add(struct file_reader *f, struct frame_mark mark)
 {
     if (mark.lsn < f->marks[f->marks_n - 1].lsn + f->spacing) return;
+    assert(mark.at > f->marks[f->marks_n - 1].at); /* as their LSNs are */
     if (f->marks_n == MARKS_N) {
         for (size_t n = 0; n < MARKS_N / 2; n++) f->marks[n] = f->marks[2 * n];
         f->marks_n = MARKS_N / 2;
         f->spacing *= 2;
         if (mark.lsn < f->marks[f->marks_n - 1].lsn + f->spacing) return;
     }
+    assert(f->marks_n < MARKS_N);
     f->marks[f->marks_n++] = mark;
 }
 
@@ -167,6 +174,8 @@ static enum status read_header(struct file_reader *f, uint64_t at, struct frame_
 {
     uint8_t bytes[FRAME_HEADER_SIZE];
     size_t got = 0;
+    assert(f->file != NULL);
+    assert(at >= SEGMENT_HEADER_SIZE);
     enum status status = f->io->ops->read(f->io, f->file, at, bytes, sizeof bytes, &got);
     if (status != OK) return status;
     if (got != sizeof bytes) return E_NOT_FOUND;
@@ -199,6 +208,7 @@ static enum status read_frame(struct file_reader *f, uint64_t lsn, struct buffer
         if (status != OK) return status;
         if (header.lsn != mark.lsn) return E_CORRUPT;
         if (header.lsn == lsn) return read_payload(f, mark.at, &header, out);
+        assert(mark.lsn < lsn); /* the mark was not beyond */
         mark.lsn++;
         mark.at += frame_size(header.payload_len);
         mark_add(f, mark);
@@ -210,6 +220,7 @@ static enum status file_read(struct journal_reader *r, uint64_t lsn, struct buff
     struct file_reader *f = file_reader_of(r);
     enum status status = E_NOT_FOUND;
 
+    assert(lsn > 0);
     /* The list may be old: then the segment is not there any more, or not known yet. */
     for (int attempt = 0; attempt < 2 && status == E_NOT_FOUND; attempt++) {
         uint64_t first_lsn = attempt == 0 ? segment_of(f, lsn) : 0;

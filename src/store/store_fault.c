@@ -296,6 +296,7 @@ static enum status undo_remember(struct fault_disk *d, struct inode *inode, uint
 static void put_sector(struct inode *inode, uint64_t sector, const uint8_t *bytes, uint32_t from,
                        uint32_t to)
 {
+    assert(from < to);
     assert(to <= SECTOR_SIZE);
     uint64_t begin = sector * SECTOR_SIZE;
     if (begin + from >= inode->data.len) return;
@@ -320,6 +321,8 @@ static void inode_power_failure(struct fault_disk *d, struct inode *inode)
     for (size_t i = 0; i < inode->undos_n; i++) {
         const struct undo *undo = &inode->undos[i];
         uint64_t choice = rng_below(&d->rng, 5);
+        assert(undo->from < undo->to);
+        assert(undo->to <= SECTOR_SIZE);
         if (choice < 2) {
             put_sector(inode, undo->sector, undo->old, 0, SECTOR_SIZE);
         } else if (choice == 2) {
@@ -339,6 +342,8 @@ static void inode_sync_failure(struct fault_disk *d, struct inode *inode)
     inode_check(inode);
     for (size_t i = 0; i < inode->undos_n; i++) {
         const struct undo *undo = &inode->undos[i];
+        assert(undo->from < undo->to);
+        assert(undo->to <= SECTOR_SIZE);
         if (rng_chance(&d->rng, 500)) continue;
         put_sector(inode, undo->sector, undo->old, undo->from, undo->to);
     }
@@ -349,6 +354,7 @@ static void inode_sync_failure(struct fault_disk *d, struct inode *inode)
 
 static struct name *find_name(struct fault_disk *d, const char *path)
 {
+    assert(path[0] != 0);
     for (struct list *n = list_first(&d->names); n != NULL; n = list_next(&d->names, n)) {
         struct name *name = container_of(n, struct name, node);
         if (strcmp(name->path, path) == 0) return name;
@@ -432,6 +438,7 @@ static void finish_operation(struct fault_disk *d, struct operation *operation, 
 {
     assert(operation->inode != NULL);
     assert(operation->from != NULL || operation->to != NULL);
+    assert(operation->from != operation->to);
     list_remove(&operation->node);
     if (is_durable) {
         struct name *from = operation->from;
@@ -469,6 +476,7 @@ static enum status new_file(struct fault_disk *d, struct inode *inode, bool is_l
 {
     inode_check(inode);
     assert(!inode->is_directory);
+    assert(!is_lock || !inode->is_locked); /* one has it at a time */
     struct io_file *file = mem_take_zero(d->mem, sizeof *file);
     if (file == NULL) return E_NOMEM;
     point(d, &file->inode, inode);
@@ -490,6 +498,7 @@ static enum status create_inode(struct fault_disk *d, const char *path, bool is_
     inode->references++; /* held here until the names refer to it or it goes again */
     enum status status = change_names(d, NULL, name, inode);
     if (status == OK) *out = inode;
+    assert((find_inode(d, path) == inode) == (status == OK));
     inode_drop(d, inode);
     return status;
 }
@@ -562,6 +571,7 @@ static enum status fault_read(struct io *io, struct io_file *file, uint64_t offs
     size_t there = offset < data->len ? data->len - (size_t)offset : 0;
     size_t n = len < there ? len : there;
     if (n > 0) memcpy(ptr, data->ptr + offset, n);
+    assert(n <= len);
     *got = n;
     return after_call(d, fault, OK);
 }
@@ -709,6 +719,7 @@ static enum status fault_make_directory(struct io *io, const char *path)
 
 static bool touches(const struct operation *operation, const char *directory)
 {
+    assert(operation->from != NULL || operation->to != NULL);
     return (operation->from != NULL && is_within(directory, operation->from->path)) ||
            (operation->to != NULL && is_within(directory, operation->to->path));
 }
@@ -888,6 +899,7 @@ static void begin_life(struct fault_disk *d)
         container_of(n, struct inode, node)->is_locked = false;
     }
     d->life++;
+    assert(d->life > 0); /* handles of earlier lives are told apart by it */
     d->is_crashed = false;
     d->plan = (struct store_fault_plan){0};
 }

@@ -90,6 +90,7 @@ static void frame_free(struct store_mem *store, struct mem_frame *frame)
 {
     size_t size = sizeof *frame + frame->frame.payload.len;
     assert(store->frame_bytes >= size);
+    assert(list_is_linked(&frame->node));
     store->frame_bytes -= size;
     list_remove(&frame->node);
     mem_give(store->mem, frame, size);
@@ -183,6 +184,8 @@ static enum status mem_replay(struct journal *j, uint64_t after_lsn, journal_rep
         enum status status = fn(user, frame);
         if (status != OK) return status;
     }
+    assert(report->last_lsn == last_lsn);
+    assert(report->frames_n == last_lsn - after_lsn);
     return OK;
 }
 
@@ -192,6 +195,7 @@ static enum status mem_append(struct journal *j, const struct journal_frame *fra
     const struct journal_frame *last = last_frame(store);
     assert(last == NULL || frame->lsn == last->lsn + 1);
     assert(last == NULL || frame->epoch >= last->epoch);
+    assert(last == NULL || frame->time_ns >= last->time_ns);
     size_t size = sizeof(struct mem_frame) + frame->payload.len;
     struct mem_frame *copy = mem_take(store->mem, size);
     if (copy == NULL) return E_NOMEM;
@@ -338,6 +342,7 @@ static struct mem_row *row_copy(struct mem *mem, const struct archive_row *row)
 #define X(field) size += row->field.len;
     ROW_BYTES(X)
 #undef X
+    assert(row->id.len > 0);
     struct mem_row *copy = mem_take(mem, size);
     if (copy == NULL) return NULL;
     copy->row = *row;
@@ -419,7 +424,9 @@ static void remove_row(struct store_mem *store, struct archive_key key)
     if (!is_found) return;
     check_place(store, at);
     row_free(store->mem, store->rows[at]);
+    assert(store->rows_n > 0);
     store->rows_n--;
+    assert(at <= store->rows_n);
     memmove(store->rows + at, store->rows + at + 1, (store->rows_n - at) * sizeof *store->rows);
 }
 
@@ -478,6 +485,7 @@ static bool reserve_rows(struct store_mem *store, size_t more)
     void *array = store->rows;
     bool ok = reserve_pointers(store->mem, &array, &store->rows_capacity, store->rows_n, more);
     store->rows = array;
+    assert(!ok || store->rows_capacity - store->rows_n >= more);
     return ok;
 }
 
@@ -487,6 +495,7 @@ static bool reserve_partitions(struct store_mem *store, size_t more)
     bool ok = reserve_pointers(store->mem, &array, &store->partitions_capacity, store->partitions_n,
                                more);
     store->partitions = array;
+    assert(!ok || store->partitions_capacity - store->partitions_n >= more);
     return ok;
 }
 
@@ -576,6 +585,8 @@ static enum status mem_partitions(struct archive *a, archive_partition_fn *fn, v
     enum status status = OK;
     lock(store);
     for (size_t i = 0; i < store->partitions_n && status == OK; i++) {
+        assert(i == 0 || store->partitions[i - 1]->partition.partition <
+                             store->partitions[i]->partition.partition);
         status = fn(user, &store->partitions[i]->partition);
     }
     unlock(store);
@@ -606,6 +617,8 @@ static bool copy_to_arena(struct arena *arena, const struct archive_row *row, bo
     if (copy.field.ptr == NULL && copy.field.len > 0) return false;
     ROW_BYTES(X)
 #undef X
+    assert(copy.id.len == row->id.len);
+    assert(want_snapshot || copy.snapshot.len == 0);
     *out = copy;
     return true;
 }
@@ -664,6 +677,8 @@ static bool is_after(const struct archive_query *query, const struct archive_row
 
 static bool entity_matches(const struct archive_query *query, const struct archive_row *row)
 {
+    assert(query->entities);
+    assert(row->id.ptr[0] == '@');
     if (!query->want_transient && row->status == ARCHIVE_STATUS_TRANSIENT) return false;
     if (row->updated_ms < query->from_ms) return false;
     if (query->to_ms != 0 && row->updated_ms >= query->to_ms) return false;
@@ -675,6 +690,7 @@ static bool matches(const struct archive_query *query, const struct archive_row 
     assert(row->status >= 0);
     assert(row->status < 32); /* for the shift below */
     if (!bytes_equal(row->hub, query->hub)) return false;
+    assert(row->id.len > 0);
     if ((row->id.ptr[0] == '@') != query->entities) return false;
     if (query->entities) return entity_matches(query, row);
     if ((query->terminal_only || query->by_completion) && !row->is_terminal) return false;

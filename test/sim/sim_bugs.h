@@ -37,6 +37,14 @@
     X(trim_waiting, "the journal is trimmed past a start that waits in it")                        \
     X(carry_forgets, "a start that is carried forward is not remembered")                          \
     X(forget_waiting, "recovery does not bring back what waits")                                   \
-    X(ok_before_durable, "a gRPC call is answered when the engine has taken it")
+    X(ok_before_durable, "a gRPC call is answered when the engine has taken it")                   \
+    X(source_twice, "a message that was taken is taken again")                                     \
+    X(source_gap, "a message is taken before the one before it")                                   \
+    X(source_alone, "the position of a message is taken although its start is refused")            \
+    X(import_drops, "an imported history has no results of its tasks")                             \
+    X(import_untagged, "the start of an imported history has no tags")                             \
+    X(reply_skipped, "who asked to be told is not told of a termination")                          \
+    X(reply_of_refused, "who asked to be told is told of a start that was refused")                \
+    X(reply_unheard, "a reply that nobody heard is not posted again")
 
 #endif

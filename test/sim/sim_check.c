@@ -99,18 +99,7 @@ _Noreturn __attribute__((format(printf, 3, 4))) static void history_fail(const s
              what);
 }
 
-static bool has_zombie(struct bytes b)
-{
-    const size_t len = sizeof ZOMBIE - 1;
-
-    while (b.len >= len) {
-        const uint8_t *at = memchr(b.ptr, ZOMBIE[0], b.len - len + 1);
-        if (at == NULL) return false;
-        if (memcmp(at, ZOMBIE, len) == 0) return true;
-        b = bytes_make(at + 1, b.len - (size_t)(at + 1 - b.ptr));
-    }
-    return false;
-}
+static bool has_zombie(struct bytes b) { return text_has(b, BYTES_LITERAL(ZOMBIE)); }
 
 static void read_begun(struct reading *r, const struct event_head *head, struct bytes event)
 {
@@ -345,7 +334,7 @@ void check_record(struct world *w, const struct core *c, const struct record *re
         if (is_there && !before->is_terminal) record_fail(w, "S14 one", record, "one is running");
         return;
     }
-    if (record->kind == RECORD_ENTITY_CREATED) {
+    if (record->kind == RECORD_ENTITY_CREATED || record->kind == RECORD_IMPORTED) {
         if (is_there) record_fail(w, "S14 one", record, "it is there");
         return;
     }

@@ -8,8 +8,11 @@
 #include "base/assert.h"
 #include "base/mem.h"
 #include "test/sim/sim_entity.h"
+#include "test/sim/sim_feed.h"
+#include "test/sim/sim_import.h"
 #include "test/sim/sim_network.h"
 #include "test/sim/sim_node.h"
+#include "test/sim/sim_reply.h"
 #include "test/sim/sim_subject.h"
 #include "test/sim/sim_wire.h"
 
@@ -84,6 +87,14 @@ static struct subject *subject_find(struct crowd *c, struct bytes key)
     return node == NULL ? NULL : container_of(node, struct subject, by_key);
 }
 
+struct bytes crowd_draw_key(struct crowd *c, struct rng *rng)
+{
+    const struct client *client = &c->clients[rng_below(rng, c->n)];
+
+    if (client->subjects_n == 0) return BYTES_NONE;
+    return client->subjects[rng_below(rng, client->subjects_n)]->key;
+}
+
 static void client_think(struct client *client)
 {
     struct world *w = client->w;
@@ -126,6 +137,7 @@ static void send_start(struct client *client, struct subject *s, enum reuse reus
 
     start->name = bytes_of_text(program_name(s->program));
     start->input = maybe_some(call_copy(call, s->input));
+    start->tags = call_copy(call, s->tags);
     start->reuse = reuse;
     if (reuse == REUSE_REPLACE || reuse == REUSE_IGNORE) {
         start->reuse_mask = (1u << STATUS_TERMINATED) | (uint32_t)rng_below(&w->rng, 256);
@@ -300,6 +312,9 @@ static void start_new(struct client *client)
                                  client->index, (unsigned long long)++c->ids);
     struct subject *s = subject_new(client->w, key, program, input);
     s->is_remote = client->port.wire != NULL;
+    if (rng_chance(&client->w->rng, client->w->options.reply_share)) {
+        s->tags = reply_tags(&s->arena, s->key);
+    }
     if (relayed != NULL) relayed->relay = s;
     arena_release(&arena);
     map_insert(&c->subjects, &s->by_key);
@@ -757,7 +772,8 @@ static void on_watch(struct moment *m)
         call_set_key(call, bytes_make(p->key, p->key_len));
         port_send(&c->doctor, call, node_of_key(c->w, call->request.key), PATIENCE_NS);
     }
-    c->is_settled = all_settled(c) && running_n(c) == 0;
+    bool is_moved = feeds_are_finished(c->w->feeds) && mover_is_finished(c->w->mover);
+    c->is_settled = is_moved && all_settled(c) && running_n(c) == 0;
     /* Seldom enough that sleeping for days is cheap, often enough at first. */
     int64_t passed_ns = c->w->now_ns - c->w->options.load_ms * NS_PER_MS;
     if (!c->is_settled) moment_after(c->w, m, NS_PER_S + passed_ns / 16);

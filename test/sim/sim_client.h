@@ -22,12 +22,14 @@ void crowd_check_end(struct crowd *c);
 void crowd_taint(struct crowd *c, struct bytes key);
 /* No worker finished its turn, twenty times: it waits for an operator (or does not any more). */
 void crowd_park(struct crowd *c, struct bytes key, bool is_parked);
-/* Nonsense was answered for this very instance. */
 /* It runs with a history that was made by an execution which had ended. */
 bool crowd_was_rewound(struct crowd *c, struct bytes key);
+/* Nonsense was answered for this very instance. */
 bool crowd_is_tainted(const struct crowd *c, struct bytes key);
 /* The server has answered this event with OK and a sentence that it was dropped. */
 void crowd_drop(struct crowd *c, struct bytes key, struct bytes value);
 struct bytes crowd_hub(uint32_t index);
+/* The key of any instance that a client has started; empty when there is none. */
+struct bytes crowd_draw_key(struct crowd *c, struct rng *rng);
 
 #endif

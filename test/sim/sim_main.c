@@ -14,7 +14,10 @@
 #include "base/mem.h"
 #include "base/planted.h"
 #include "test/sim/sim_bugs.h"
+#include "test/sim/sim_feed.h"
+#include "test/sim/sim_import.h"
 #include "test/sim/sim_node.h"
+#include "test/sim/sim_reply.h"
 #include "test/sim/sim_world.h"
 
 #include <errno.h>
@@ -122,6 +125,9 @@ static void print_counters(const struct world *w)
            (unsigned long long)loaded, (unsigned long long)core.stale_answers,
            (unsigned long long)core.late_answers, (unsigned long long)core.duplicate_messages,
            (unsigned long long)deferred, (unsigned long long)carried);
+    printf("fed=%llu imported=%llu replies=%llu\n", (unsigned long long)feeds_taken_n(w->feeds),
+           (unsigned long long)mover_imported_n(w->mover),
+           (unsigned long long)receiver_heard_n(w->receiver));
 }
 
 struct total {

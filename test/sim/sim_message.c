@@ -52,6 +52,7 @@ static void write_start(struct buffer *out, const struct request *r)
     pb_put_plain_bytes(out, 2, start->name);
     put_maybe(out, 4, start->input);
     if (start->has_scheduled) pb_put_timestamp(out, 5, start->scheduled_ms * NS_PER_MS);
+    put_strings(out, 8, start->tags);
     if (start->reuse == REUSE_DEFAULT) return;
     struct pb_mark mark = pb_begin(out, 6, 32); /* never: nothing may be replaced */
     for (uint32_t i = 0; i < 8 && start->reuse != REUSE_NEVER; i++) {

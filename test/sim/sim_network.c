@@ -8,8 +8,11 @@
 #include "base/assert.h"
 #include "base/mem.h"
 #include "test/sim/sim_check.h"
+#include "test/sim/sim_feed.h"
 #include "test/sim/sim_node.h"
 #include "test/sim/sim_wire.h"
+
+#include <string.h>
 
 /* ---- calls ---- */
 
@@ -194,6 +197,12 @@ static void keep_answer(struct call *call)
     a->has_view = r->view != NULL;
     if (r->view != NULL) a->view = keep_view(call, r->view);
     a->events = keep(call, r->events);
+    if (r->kind == REQUEST_SOURCE) { /* a double may overwrite it */
+        uint64_t *positions = arena_alloc(&call->parcel->arena, PARTITIONS_MAX * sizeof *positions);
+        assert(positions != NULL);
+        memcpy(positions, r->source.positions, PARTITIONS_MAX * sizeof *positions);
+        a->positions = positions;
+    }
     if (r->rows_n == 0) return;
     struct instance_view *rows =
         arena_alloc(&call->parcel->arena, r->rows_n * sizeof(struct instance_view));
@@ -219,7 +228,10 @@ static void on_done(struct request *request)
     list_remove(&call->node);
     /* Whatever a dying process still says, nobody hears it. */
     bool is_heard = n->is_up && !n->is_ending;
-    if (is_heard) check_answer(n, request);
+    if (is_heard) {
+        check_answer(n, request);
+        feeds_check_answer(n, request);
+    }
     if (call->seen != NULL) call->seen(call);
     if (!is_heard) {
         call->answer = (struct answer){.outcome = OUTCOME_UNKNOWN, .text = ""};

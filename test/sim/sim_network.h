@@ -38,7 +38,8 @@ struct answer {
     bool has_more;
     struct bytes token; /* QUERY over gRPC: where the list goes on */
     uint32_t purged_n;
-    bool was_doubled; /* the request was sent twice by the network */
+    const uint64_t *positions; /* SOURCE: by partition */
+    bool was_doubled;          /* the request was sent twice by the network */
 };
 
 typedef void port_answer_fn(struct port *port, const struct answer *answer);

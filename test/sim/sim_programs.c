@@ -11,6 +11,7 @@
 
 #include "base/assert.h"
 #include "core/event_entity.h"
+#include "core/replies.h"
 #include "wire/pb.h"
 
 #include <stdarg.h>
@@ -61,6 +62,18 @@ struct bytes text_make(struct arena *arena, const char *format, ...)
     struct bytes copy = arena_copy(arena, bytes_make(text, (size_t)len));
     assert(copy.len == (size_t)len);
     return copy;
+}
+
+bool text_has(struct bytes text, struct bytes part)
+{
+    assert(part.len > 0);
+    while (text.len >= part.len) {
+        const uint8_t *at = memchr(text.ptr, part.ptr[0], text.len - part.len + 1);
+        if (at == NULL) return false;
+        if (memcmp(at, part.ptr, part.len) == 0) return true;
+        text = bytes_make(at + 1, text.len - (size_t)(at + 1 - text.ptr));
+    }
+    return false;
 }
 
 bool number_next(struct bytes *text, int64_t *out)
@@ -658,6 +671,18 @@ static void run_uncaught(struct script *s)
     if (bad->is_done) fail(s, "uncaught");
 }
 
+/* Both are begun at once: a rewind takes away the one that failed, and what stands behind it
+ * stays. */
+static void run_undone(struct script *s)
+{
+    struct slot *bad = slot_of(s, begin_task(s, "fail", s->input));
+    struct slot *undo = slot_of(s, begin_task(s, "double", s->input));
+
+    if (!bad->is_done || !undo->is_done) return;
+    s->custom_status = maybe_some(BYTES_LITERAL(REPLY_COMPENSATED));
+    fail(s, "undone");
+}
+
 static void run_bereaved(struct script *s)
 {
     struct slot *child = slot_of(s, begin_child(s, "uncaught", BYTES_NONE, s->input));
@@ -867,6 +892,7 @@ struct expectation program_expect(enum program program, struct bytes input, stru
     case PROGRAM_restless:
         return exactly(text_make(arena, "%lld", (long long)(2 * doubled(p.x + p.n))));
     case PROGRAM_caught: return exactly(BYTES_LITERAL("caught"));
+    case PROGRAM_undone:
     case PROGRAM_uncaught: return (struct expectation){STATUS_FAILED, false, BYTES_NONE};
     case PROGRAM_bereaved: return exactly(BYTES_LITERAL("bereaved"));
     case PROGRAM_self:

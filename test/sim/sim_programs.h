@@ -30,6 +30,7 @@
     X(collect_loop, 10, "n events, and continues as new after every x of them")                    \
     X(caught, 4, "an activity fails, and it goes on")                                              \
     X(uncaught, 4, "an activity fails, and so does it")                                            \
+    X(undone, 4, "the same, and says that what it did was undone")                                 \
     X(bereaved, 4, "a child fails, and it goes on")                                                \
     X(self, 4, "sends n events to itself")                                                         \
     X(relay, 6, "sends the event x to the instance named in its input")                            \
@@ -101,6 +102,8 @@ struct bytes event_raised_name(const struct event_head *head);
 
 /* "12 34 …" */
 bool number_next(struct bytes *text, int64_t *out);
+/* part stands somewhere in it. */
+bool text_has(struct bytes text, struct bytes part);
 /* Text in arena. */
 __attribute__((format(printf, 2, 3))) struct bytes text_make(struct arena *arena,
                                                              const char *format, ...);

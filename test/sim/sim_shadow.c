@@ -13,6 +13,9 @@
 #include "host/batch.h"
 #include "host/host.h"
 #include "test/sim/sim_check.h"
+#include "test/sim/sim_feed.h"
+#include "test/sim/sim_import.h"
+#include "test/sim/sim_reply.h"
 #include "test/sim/sim_trace.h"
 
 struct shadow {
@@ -116,9 +119,20 @@ static void check_waiting(struct shadow *s, const struct record *record, bool is
              (const char *)record->key.ptr, is_there ? "is there" : "does not wait");
 }
 
-static void apply_record(struct shadow *s, struct core *c, struct place place,
+/* An execution begins with it, or is put off for the first time. */
+static bool is_start(struct shadow *s, const struct record *record)
+{
+    struct queued waiting;
+
+    if (record->kind == RECORD_CREATED) return true;
+    return record->kind == RECORD_QUEUED &&
+           !backlog_get(s->backlog, backlog_hash(s->backlog, record->key), record->order, &waiting);
+}
+
+static void apply_record(struct shadow *s, uint32_t partition, struct place place,
                          const struct record *record)
 {
+    struct core *c = s->cores[partition];
     bool is_of_instance = record->kind < RECORD_PARTITION_FIRST;
     struct instance_view before = {0};
     bool was_there = is_of_instance && core_view(c, record->key, &before);
@@ -126,6 +140,9 @@ static void apply_record(struct shadow *s, struct core *c, struct place place,
 
     check_record(s->w, c, record, was_there ? &before : NULL);
     check_waiting(s, record, was_there && !before.is_purged);
+    bool begins = is_start(s, record);
+    feeds_see_record(s->w->feeds, partition, record, begins);
+    mover_see_record(s->w->mover, record);
     enum status status = core_apply(c, place, record);
     if (status != OK) {
         sim_fail(s->w, "S2 apply", "a durable record %s of %.*s cannot be applied: %s",
@@ -133,8 +150,10 @@ static void apply_record(struct shadow *s, struct core *c, struct place place,
                  status_name(status));
     }
     struct instance_view after;
-    if (record->kind != RECORD_TURN || was_terminal || !core_view(c, record->key, &after)) return;
-    if (!after.is_terminal) return;
+    bool has_ended = is_of_instance && !was_terminal && core_view(c, record->key, &after) &&
+                     after.is_terminal && !after.is_purged;
+    receiver_see_record(s->w->receiver, record, begins, has_ended, &after);
+    if (!has_ended) return;
     buffer_clear(&s->left);
     if (core_history(c, record->key, &s->left)) {
         check_history(s->w, record->key, &after, buffer_view(&s->left));
@@ -160,10 +179,12 @@ static void apply_payload(struct shadow *s, uint64_t lsn, struct bytes payload)
                 sim_fail(s->w, "S2 record", "a durable record of shard %u is damaged", s->shard);
             }
             struct place place = {lsn, (uint32_t)(at - payload.ptr), (uint32_t)(records.at - at)};
-            apply_record(s, s->cores[partition], place, &record);
+            apply_record(s, partition, place, &record);
         }
     }
     if (frame.failed) sim_fail(s->w, "S2 frame", "a frame of shard %u is damaged", s->shard);
+    feeds_see_frame_end(s->w->feeds);
+    receiver_see_frame_end(s->w->receiver);
 }
 
 void shadow_frame(struct shadow *s, uint64_t lsn, struct bytes payload)
@@ -214,6 +235,11 @@ bool shadow_knows(struct shadow *s, struct bytes key)
     struct instance_view view;
 
     return core_view(core_of(s, key), key, &view) || shadow_waits(s, key);
+}
+
+uint64_t shadow_position(const struct shadow *s, uint32_t partition, struct bytes source)
+{
+    return core_source_position(s->cores[partition], source);
 }
 
 bool shadow_history(struct shadow *s, struct bytes key, struct buffer *out)

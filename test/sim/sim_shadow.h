@@ -32,6 +32,8 @@ bool shadow_waits(struct shadow *s, struct bytes key);
 uint64_t shadow_waiting_n(const struct shadow *s);
 /* There is or was such an instance, or it waits. */
 bool shadow_knows(struct shadow *s, struct bytes key);
+/* How far messages of a source were taken. */
+uint64_t shadow_position(const struct shadow *s, uint32_t partition, struct bytes source);
 bool shadow_history(struct shadow *s, struct bytes key, struct buffer *out);
 /* A row that the archive is about to store must not be ahead of the frames. */
 void shadow_check_row(struct shadow *s, struct bytes key, const struct archive_row *row);

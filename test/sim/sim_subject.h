@@ -33,6 +33,7 @@ struct subject {
     struct bytes key;
     enum program program;
     struct bytes input;
+    struct bytes tags; /* of its start */
     struct expectation expected;
     bool is_remote; /* its client uses gRPC, and does not see how long its history is */
 

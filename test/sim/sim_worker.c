@@ -13,6 +13,7 @@
 #include "base/assert.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "core/replies.h"
 #include "host/host.h"
 #include "test/sim/sim_check.h"
 #include "test/sim/sim_client.h"
@@ -21,6 +22,7 @@
 #include "test/sim/sim_node.h"
 #include "test/sim/sim_programs.h"
 #include "test/sim/sim_remote.h"
+#include "test/sim/sim_reply.h"
 
 #include <string.h>
 
@@ -65,7 +67,7 @@ struct pawn {
 
 struct fleet {
     struct world *w;
-    struct pawn pawns[WORKERS_MAX];
+    struct pawn pawns[WORKERS_MAX + 1]; /* the last one tells who asked to be told */
     uint32_t n;
     struct list streams; /* all, also lost ones */
     uint64_t numbers;
@@ -529,6 +531,18 @@ static void answer_turn(struct item *item, struct call *call)
     }
 }
 
+static void answer_reply(struct item *item, struct call *call)
+{
+    struct arena *arena = &call->parcel->arena;
+    struct orchestrator_answer *answer = arena_alloc(arena, sizeof *answer);
+    struct effect_work work = {.ref = item->ref, .past = item->past, .fresh = item->fresh};
+    struct env *env = &item->to->env;
+
+    assert(answer != NULL);
+    receiver_turn(item->w->receiver, &work, env->ops->wall_ns(env), arena, answer);
+    call->request.worker_done.answer = answer;
+}
+
 static void answer_task(struct item *item, struct call *call)
 {
     struct arena *arena = &call->parcel->arena;
@@ -556,6 +570,10 @@ static void answer_entity(struct item *item, struct call *call)
 
 static void answer_work(struct item *item, struct call *call)
 {
+    if (is_reply(item->ref.key)) {
+        answer_reply(item, call);
+        return;
+    }
     switch (item->ref.kind) {
     case WORK_TURN: answer_turn(item, call); return;
     case WORK_TASK: answer_task(item, call); return;
@@ -672,7 +690,7 @@ static void send_answer(struct item *item)
 {
     struct world *w = item->w;
     struct call *call = done_call(item);
-    bool is_turn = item->ref.kind == WORK_TURN;
+    bool is_turn = item->ref.kind == WORK_TURN && !is_reply(item->ref.key);
 
     item->phase = ITEM_ANSWERING;
     answer_work(item, call);
@@ -850,7 +868,7 @@ struct fleet *fleet_new(struct world *w)
 
     assert(f != NULL);
     f->w = w;
-    f->n = w->options.workers_n;
+    f->n = w->options.workers_n + 1;
     list_init(&f->streams);
     for (uint32_t i = 0; i < f->n; i++) {
         struct pawn *pawn = &f->pawns[i];
@@ -859,7 +877,10 @@ struct fleet *fleet_new(struct world *w)
         pawn->index = i;
         pawn->hub = crowd_hub(i % w->options.hubs_n);
         pawn->is_hot = rng_chance(&w->rng, w->options.hot_workers);
-        if (rng_chance(&w->rng, w->options.wire_share)) {
+        if (i == w->options.workers_n) { /* a worker of the server's own */
+            pawn->hub = BYTES_LITERAL(REPLY_HUB);
+            pawn->is_hot = false;
+        } else if (rng_chance(&w->rng, w->options.wire_share)) {
             pawn->remote = remote_new(w, i, pawn->hub);
         }
         list_init(&pawn->items);

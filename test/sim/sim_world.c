@@ -8,11 +8,14 @@
 #include "base/mem.h"
 #include "test/sim/sim_client.h"
 #include "test/sim/sim_entity.h"
+#include "test/sim/sim_feed.h"
 #include "test/sim/sim_front.h"
+#include "test/sim/sim_import.h"
 #include "test/sim/sim_link.h"
 #include "test/sim/sim_nemesis.h"
 #include "test/sim/sim_network.h"
 #include "test/sim/sim_node.h"
+#include "test/sim/sim_reply.h"
 #include "test/sim/sim_worker.h"
 
 #include <stdarg.h>
@@ -83,7 +86,7 @@ static void draw_wire(struct sim_options *o, bool is_calm)
     /* Days of silence would be spent with pings. */
     if (o->timer_ms_max > 60000) o->ping_ms = 600000;
     if (o->wire_share > 0 && !is_calm) return;
-    for (int i = FAULT_KIND_LINK_RESET; i < SIM_FAULTS_N; i++) o->fault_rate[i] = 0;
+    for (int i = FAULT_KIND_LINK_RESET; i <= FAULT_KIND_SERVER_DRAIN; i++) o->fault_rate[i] = 0;
 }
 
 /* In half of the seeds most starts wait. Of its own chance, so that the rest of a seed stays. */
@@ -103,6 +106,19 @@ static void draw_backlog(struct sim_options *o)
     o->backlog_n_max = (uint64_t)PICK(&rng, 5, 50, 2000000, 2000000);
     o->carry_size_min = (uint64_t)PICK(&rng, 0, 2 << 10, 64 << 10);
     o->backlog_hash_mask = (uint64_t)PICK(&rng, 0, 0, 3, 255);
+}
+
+/* What comes from elsewhere and what goes there. Of its own chance too. */
+static void draw_elsewhere(struct sim_options *o)
+{
+    struct rng rng;
+
+    rng_init(&rng, o->seed ^ UINT64_C(0x656c736577686572));
+    o->feeds_n = (uint32_t)PICK(&rng, 0, 1, 2, 3);
+    o->feed_messages_max = (uint32_t)PICK(&rng, 20, 100, 400);
+    o->feed_ms = PICK(&rng, 5, 50, 500);
+    o->import_ms = PICK(&rng, 0, 100, 1000);
+    o->reply_share = (uint32_t)PICK(&rng, 0, 50, 300);
 }
 
 void sim_options_draw(struct sim_options *o, uint64_t seed, int64_t load_ms, bool is_calm)
@@ -149,6 +165,7 @@ void sim_options_draw(struct sim_options *o, uint64_t seed, int64_t load_ms, boo
     }
     draw_wire(o, is_calm);
     draw_backlog(o);
+    draw_elsewhere(o);
 }
 
 void sim_options_print(const struct sim_options *o)
@@ -175,6 +192,8 @@ void sim_options_print(const struct sim_options *o)
            o->wire_share, (unsigned long long)o->piece_size_max, (long long)o->ping_ms,
            (long long)o->grace_ms, (unsigned long long)o->queue_size,
            (unsigned long long)o->history_size_max, (unsigned long long)o->errands_n_max);
+    printf("feeds=%u feed_messages=%u feed_ms=%lld import_ms=%lld reply_share=%u\n", o->feeds_n,
+           o->feed_messages_max, (long long)o->feed_ms, (long long)o->import_ms, o->reply_share);
     printf("faults:");
     for (int i = 0; i < SIM_FAULTS_N; i++) {
         if (o->fault_rate[i] != 0) {
@@ -277,6 +296,9 @@ struct world *world_new(const struct sim_options *options, enum sim_log log)
     w->fleet = fleet_new(w);
     w->crowd = crowd_new(w);
     w->ledger = ledger_new(w);
+    w->feeds = feeds_new(w);
+    w->mover = mover_new(w);
+    w->receiver = receiver_new(w);
     w->nemesis = nemesis_new(w);
     return w;
 }
@@ -291,6 +313,9 @@ void world_free(struct world *w)
     network_free(w);
     crowd_free(w->crowd);
     ledger_free(w->ledger);
+    feeds_free(w->feeds);
+    mover_free(w->mover);
+    receiver_free(w->receiver);
     fleet_free(w->fleet);
     for (uint32_t i = 0; i < w->options.shards_n; i++) node_free(w->nodes[i]);
     front_free(w->front);
@@ -331,6 +356,8 @@ void world_run(struct world *w)
     for (uint32_t i = 0; i < w->options.shards_n; i++) node_start(w->nodes[i]);
     fleet_start(w->fleet);
     crowd_start(w->crowd);
+    feeds_start(w->feeds);
+    mover_start(w->mover);
     nemesis_start(w->nemesis);
     run_until(w, w->options.load_ms * NS_PER_MS, NULL);
     w->now_ns = w->options.load_ms * NS_PER_MS;
@@ -342,8 +369,12 @@ void world_run(struct world *w)
     links_heal(w);
     fleet_heal(w->fleet);
     crowd_drain(w->crowd);
+    feeds_drain(w->feeds);
+    mover_drain(w->mover);
     int64_t deadline_ns = w->now_ns + HEAL_MS_MAX * NS_PER_MS;
     run_until(w, deadline_ns, is_finished);
+    if (!feeds_are_finished(w->feeds)) feeds_report_unfinished(w->feeds);
+    if (!mover_is_finished(w->mover)) sim_fail(w, "L1 finish", "an import has no end");
     if (!is_finished(w)) crowd_report_unfinished(w->crowd);
     run_until(w, deadline_ns, is_quiet);
     if (!front_is_quiet(w->front)) front_report(w->front);
@@ -353,5 +384,8 @@ void world_run(struct world *w)
     run_until(w, INT64_MAX, is_stopped);
     crowd_check_end(w->crowd);
     ledger_check_end(w->ledger);
+    feeds_check_end(w->feeds);
+    mover_check_end(w->mover);
+    receiver_check_end(w->receiver);
     for (uint32_t i = 0; i < w->options.shards_n; i++) node_check_end(w->nodes[i]);
 }

@@ -81,7 +81,8 @@
     X(READER_DEAF, "reader_deaf", 100, "* a gRPC client reads nothing for a while")                \
     X(CALL_CANCELLED, "call_cancelled", 30000, "a gRPC client gives a call up after a moment")     \
     X(CALL_DEADLINE, "call_deadline", 30000, "a gRPC call has hardly any time")                    \
-    X(SERVER_DRAIN, "server_drain", 40, "* the server is stopped as by its operator")
+    X(SERVER_DRAIN, "server_drain", 40, "* the server is stopped as by its operator")              \
+    X(RECEIVER_DEAF, "receiver_deaf", 500000, "nobody hears a reply")
 
 enum sim_fault {
 #define X(kind, name, rate, text) FAULT_KIND_##kind,
@@ -134,6 +135,12 @@ struct sim_options {
     uint64_t queue_size;     /* of answers waiting for one call */
     uint64_t history_size_max;
     uint64_t errands_n_max;
+    /* Of feeds, moves and replies. */
+    uint32_t feeds_n;
+    uint32_t feed_messages_max;
+    int64_t feed_ms;                   /* between two messages, mean */
+    int64_t import_ms;                 /* between two moves, mean; 0 = none */
+    uint32_t reply_share;              /* per mille of the starts that ask for replies */
     uint32_t fault_rate[SIM_FAULTS_N]; /* 0 = off */
 };
 /* is_calm: no faults at all, for a first look. */
@@ -163,6 +170,9 @@ struct front;
 struct crowd;
 struct nemesis;
 struct ledger;
+struct feeds;
+struct mover;
+struct receiver;
 
 struct world {
     struct sim_options options;
@@ -187,6 +197,9 @@ struct world {
     struct crowd *crowd;
     struct nemesis *nemesis;
     struct ledger *ledger; /* of the signals to entities */
+    struct feeds *feeds;
+    struct mover *mover;
+    struct receiver *receiver; /* of replies */
 };
 
 struct world *world_new(const struct sim_options *options, enum sim_log log);
