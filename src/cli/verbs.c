@@ -354,8 +354,10 @@ const struct command client_commands[] = {
      .group = GROUP_OPERATE,
      .arguments = "DIR",
      .summary = "have the server write a backup, while it works",
-     .text = "DIR is on the server's machine, begins with '/' and is not there yet. The backup is\n"
-             "complete and synced when the command ends. norn restore brings it back.",
+     .text =
+         "DIR is on the server's machine, begins with '/' and is not there yet. The backup is\n"
+         "complete and synced when the command ends; until then it is called DIR.partial. What a\n"
+         "crash left at DIR.partial is removed, and said so. norn restore brings it back.",
      .examples = "norn backup \"$PWD/backup-1\"",
      .run = verb_backup},
     {.name = "export",

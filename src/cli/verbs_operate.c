@@ -151,6 +151,8 @@ int verb_backup(const struct command *command, int argc, char **argv)
     ask.body = form_end(&body, &cli, false);
     ask.timeout_ms = cli_time_left_ms(&cli, INT64_C(86400000)); /* as long as it takes */
     code = cli_ask(&cli, &ask);
+    if (code == EXIT_CODE_OK && member_is_true(ask.value, "replaced"))
+        cli_say(&cli, "%s.partial, the rest of a backup that was interrupted, was removed\n", path);
     if (code == EXIT_CODE_OK) print_done(&cli, "backed up to", path, ask.value);
     return cli_close(&cli, code);
 }
