@@ -15,8 +15,8 @@
 
 /* ---- scripts ---- */
 
-/* bash ends a word at a colon and at '=' too, and replaces only what stands behind it: words are put
- * together again, and what bash keeps is cut off from what is offered. */
+/* bash ends a word at a colon and at '=' too, and replaces only what stands behind it: words are
+ * put together again, and what bash keeps is cut off from what is offered. */
 static const char bash_script[] =
     "# bash completion for norn; made by `norn completion bash`\n"
     "_norn() {\n"
@@ -181,6 +181,7 @@ static void offer_ids(struct completion *c)
         url_parameter(&c->cli.arena, cli_path(&c->cli, "/v1/instances"), "idPrefix", c->word);
 
     path = url_parameter(&c->cli.arena, path, "limit", "50");
+    path = url_parameter(&c->cli.arena, path, "order", "newest");
     offer_items(c, url_parameter(&c->cli.arena, path, "payloads", "false"), "id", "status");
 }
 
@@ -188,7 +189,8 @@ static void offer_ids(struct completion *c)
 static void offer_workflows(struct completion *c)
 {
     struct value_cursor items = value_begin(value_member(
-        ask_server(c, cli_path(&c->cli, "/v1/instances?limit=200&payloads=false")), "items"));
+        ask_server(c, cli_path(&c->cli, "/v1/instances?limit=200&payloads=false&order=newest")),
+        "items"));
     const char *seen[LINES_MAX];
     size_t seen_n = 0;
 

@@ -52,9 +52,11 @@ const struct command client_commands[] = {
     {.name = "list",
      .group = GROUP_LOOK,
      .summary = "list instances, newest first",
+     .text = "By creation; with --completed-from or --completed-to by their end.",
      .examples = "norn list\n"
                  "norn list --status failed --from 24h\n"
                  "norn list --name ship --id-prefix order- -o wide\n"
+                 "norn list --oldest --limit 10 --status running\n"
                  "norn list --tag customer=42 --all -o jsonl",
      .run = verb_list},
     {.name = "count",

@@ -16,9 +16,11 @@
 int verb_list(const struct command *command, int argc, char **argv)
 {
     struct filters filters = {0};
-    struct option_spec specs[FILTERS_N + 2];
+    struct option_spec specs[FILTERS_N + 4];
     uint64_t limit = LIST_N_DEFAULT;
     bool is_all = false;
+    bool is_newest = false;
+    bool is_oldest = false;
     struct cli cli;
     int code;
 
@@ -26,16 +28,25 @@ int verb_list(const struct command *command, int argc, char **argv)
     specs[FILTERS_N] = (struct option_spec){.name = "limit",
                                             .letter = 'n',
                                             .value = "N",
-                                            .help = "at most so many, newest first",
+                                            .help = "at most so many",
                                             .text = "100",
                                             .number = &limit,
                                             .least = 1,
                                             .most = 1000000000};
     specs[FILTERS_N + 1] =
         (struct option_spec){.name = "all", .help = "all there are", .flag = &is_all};
-    if (!cli_open(&cli, command, specs, FILTERS_N + 2, argc, argv, &code)) return code;
+    specs[FILTERS_N + 2] = (struct option_spec){
+        .name = "newest", .help = "the newest first, as without it", .flag = &is_newest};
+    specs[FILTERS_N + 3] =
+        (struct option_spec){.name = "oldest", .help = "the oldest first", .flag = &is_oldest};
+    if (!cli_open(&cli, command, specs, FILTERS_N + 4, argc, argv, &code)) return code;
+    if (is_newest && is_oldest)
+        return cli_close(&cli,
+                         cli_fail(&cli, EXIT_CODE_USAGE, "bad-option",
+                                  "either --newest or --oldest can be first, not both", NULL));
     if (!filters_resolve(&cli, &filters, &code)) return cli_close(&cli, code);
     const char *path = filters_query(&cli, cli_path(&cli, "/v1/instances"), &filters);
+    path = url_parameter(&cli.arena, path, "order", is_oldest ? "oldest" : "newest");
     if (cli.format == FORMAT_NAME) path = url_parameter(&cli.arena, path, "payloads", "false");
     code = print_list(&cli, path, instance_columns, instance_columns_n, is_all ? 0 : limit,
                       "there are none");

@@ -5,9 +5,9 @@
  * backup_make() was called, and some of what came after, as if the power had failed at one moment.
  *
  * It is written to PATH.partial and renamed when everything is synced: what has the name PATH is
- * whole. Whoever writes it has a lock on it, which ends with the process: a PATH.partial that
- * nobody has locked, with nothing in it but files of ours, is what a crash left, and the next
- * backup to PATH removes it first. The calling thread does all the work and waits; it must not be a host's.
+ * whole. Who writes it has its lock, which ends with the process: a PATH.partial without lock, with
+ * nothing in it but files of ours, is what a crash left, and the next backup to PATH removes it.
+ * The calling thread does all the work and waits; it must not be a host's.
  */
 #ifndef HOST_BACKUP_H
 #define HOST_BACKUP_H

@@ -441,6 +441,51 @@ static void remember_last(struct request *r)
     ask_done(r);
 }
 
+/* The same, newest first: what waits is most of the first pages. */
+TEST(lists_show_what_waits_newest_first)
+{
+    struct world w;
+    struct ask page;
+    char all[4200] = "";
+    small_world(&w);
+    world_open(&w);
+    w.holds_work = true;
+    for (int i = 0; i < 12; i++) {
+        char id[8];
+        (void)snprintf(id, sizeof id, "i%02d", i);
+        EXPECT_STATUS(OK, world_start(&w, id, i % 2 == 0 ? "seq1" : "seq2"));
+        if (i % 3 == 0) world_advance_ms(&w, 1); /* some share their millisecond */
+    }
+    EXPECT_EQ(4, world_stats(&w).backlog);
+    last_row.id[0] = '\0';
+    for (int n = 0; n < 20; n++) {
+        char after[16];
+        memcpy(after, last_row.id, sizeof after);
+        ask_init(&page, &w, REQUEST_QUERY, "list");
+        page.request.done = remember_last;
+        page.request.query.hub = BYTES_LITERAL("h");
+        page.request.query.limit = 2;
+        page.request.query.newest_first = true;
+        page.request.query.has_after = after[0] != '\0';
+        page.request.query.after_id = bytes_of_text(after);
+        page.request.query.after_ms = last_row.ms;
+        ask_run(&page);
+        EXPECT_STATUS(OK, page.request.status);
+        size_t all_len = strlen(all);
+        snprintf(all + all_len, sizeof all - all_len, "%s", page.rows);
+        if (!page.request.has_more) break;
+        if (n == 0) { /* two are admitted meanwhile, one starts */
+            EXPECT_STATUS(OK, ask_client(&w, REQUEST_SUSPEND, "i08"));
+            EXPECT_STATUS(OK, ask_client(&w, REQUEST_SUSPEND, "i09"));
+            EXPECT_STATUS(OK, world_start(&w, "new", "seq1"));
+        }
+    }
+    EXPECT_TEXT("i11 i10 i09 i08 i07 i06 i05 i04 i03 i02 i01 i00 ", all);
+    w.holds_work = false;
+    world_answer(&w);
+    world_release(&w);
+}
+
 /* What waits stands in lists, in its place, once, whatever is admitted between two pages. */
 TEST(lists_show_what_waits)
 {
