@@ -34,6 +34,7 @@ int verb_worker_list(const struct command *command, int argc, char **argv)
     static const struct column columns[] = {
         {"ID", "id", COLUMN_KEY, false},
         {"KIND", "kind", COLUMN_TEXT, false},
+        {"WORKER", "worker", COLUMN_TEXT, false},
         {"HUB", "hub", COLUMN_TEXT, false},
         {"TURNS", "inFlight.turns", COLUMN_NUMBER, false},
         {"STEPS", "inFlight.tasks", COLUMN_NUMBER, false},
