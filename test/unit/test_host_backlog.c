@@ -486,6 +486,79 @@ TEST(lists_show_what_waits_newest_first)
     world_release(&w);
 }
 
+/* What a walk has seen. */
+static struct {
+    uint32_t n;
+    bool is_unordered;
+    char id[16];
+    int64_t ms;
+} walked;
+
+static void walk_rows(struct request *r)
+{
+    for (size_t i = 0; i < r->rows_n; i++) {
+        int64_t ms = r->rows[i].created_ns / NS_PER_MS;
+        struct bytes id = key_id(r->rows[i].key);
+        int order = bytes_compare(id, bytes_of_text(walked.id));
+        if (ms != walked.ms) order = ms < walked.ms ? -1 : 1;
+        bool is_right = r->query.newest_first ? order < 0 : order > 0;
+        walked.is_unordered = walked.is_unordered || (walked.n > 0 && !is_right);
+        walked.n++;
+        walked.ms = ms;
+        (void)snprintf(walked.id, sizeof walked.id, "%.*s", (int)id.len, (const char *)id.ptr);
+    }
+    container_of(r, struct ask, request)->is_done = true;
+}
+
+static void walk_all(struct world *w, bool newest_first, struct bytes name)
+{
+    struct ask page = {0};
+
+    memset(&walked, 0, sizeof walked);
+    do {
+        char after[16];
+        memcpy(after, walked.id, sizeof after);
+        ask_init(&page, w, REQUEST_QUERY, "list");
+        page.request.done = walk_rows;
+        page.request.query.hub = BYTES_LITERAL("h");
+        page.request.query.limit = 999;
+        page.request.query.name = name;
+        page.request.query.newest_first = newest_first;
+        page.request.query.has_after = walked.n > 0;
+        page.request.query.after_id = bytes_of_text(after);
+        page.request.query.after_ms = walked.ms;
+        ask_run(&page);
+        EXPECT_STATUS(OK, page.request.status);
+    } while (page.request.has_more);
+    EXPECT(!walked.is_unordered);
+}
+
+/* More wait than are read for one page: it ends where the next of them might come in between. */
+TEST(lists_of_very_many_that_wait)
+{
+    enum { N = 5000 };
+    struct world w;
+    small_world(&w);
+    w.options.backlog_n_max = 10 * N;
+    world_open(&w);
+    w.holds_work = true;
+    for (int i = 0; i < N; i++) {
+        char id[16];
+        (void)snprintf(id, sizeof id, "i%d", i * 7919 % N); /* the order of ids is another one */
+        EXPECT_STATUS(OK, world_start(&w, id, i % 5 == 0 ? "seq1" : "seq2"));
+        if (i % 40 == 0) world_advance_ms(&w, 1);
+    }
+    EXPECT(world_stats(&w).backlog > N - 100);
+    for (int is_newest = 0; is_newest < 2; is_newest++) {
+        walk_all(&w, is_newest != 0, BYTES_NONE);
+        EXPECT_EQ(N, walked.n);
+        walk_all(&w, is_newest != 0, BYTES_LITERAL("seq1"));
+        EXPECT_EQ(N / 5, walked.n);
+    }
+    w.holds_work = false;
+    world_release(&w);
+}
+
 /* What waits stands in lists, in its place, once, whatever is admitted between two pages. */
 TEST(lists_show_what_waits)
 {
