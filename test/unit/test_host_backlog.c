@@ -510,7 +510,7 @@ static void walk_rows(struct request *r)
     container_of(r, struct ask, request)->is_done = true;
 }
 
-static void walk_all(struct world *w, bool newest_first, struct bytes name)
+static uint32_t walk_all(struct world *w, bool newest_first, struct bytes name, struct bytes prefix)
 {
     struct ask page = {0};
 
@@ -523,6 +523,7 @@ static void walk_all(struct world *w, bool newest_first, struct bytes name)
         page.request.query.hub = BYTES_LITERAL("h");
         page.request.query.limit = 999;
         page.request.query.name = name;
+        page.request.query.id_prefix = prefix;
         page.request.query.newest_first = newest_first;
         page.request.query.has_after = walked.n > 0;
         page.request.query.after_id = bytes_of_text(after);
@@ -531,6 +532,7 @@ static void walk_all(struct world *w, bool newest_first, struct bytes name)
         EXPECT_STATUS(OK, page.request.status);
     } while (page.request.has_more);
     EXPECT(!walked.is_unordered);
+    return walked.n;
 }
 
 /* More wait than are read for one page: it ends where the next of them might come in between. */
@@ -544,16 +546,23 @@ TEST(lists_of_very_many_that_wait)
     w.holds_work = true;
     for (int i = 0; i < N; i++) {
         char id[16];
-        (void)snprintf(id, sizeof id, "i%d", i * 7919 % N); /* the order of ids is another one */
+        /* The order of ids is another one. One of each millisecond is an x; the first is active. */
+        (void)snprintf(id, sizeof id, "%c%04d", i % 40 == 1 ? 'x' : 'i', i * 7919 % N);
         EXPECT_STATUS(OK, world_start(&w, id, i % 5 == 0 ? "seq1" : "seq2"));
         if (i % 40 == 0) world_advance_ms(&w, 1);
     }
     EXPECT(world_stats(&w).backlog > N - 100);
     for (int is_newest = 0; is_newest < 2; is_newest++) {
-        walk_all(&w, is_newest != 0, BYTES_NONE);
-        EXPECT_EQ(N, walked.n);
-        walk_all(&w, is_newest != 0, BYTES_LITERAL("seq1"));
-        EXPECT_EQ(N / 5, walked.n);
+        EXPECT_EQ(N, walk_all(&w, is_newest, BYTES_NONE, BYTES_NONE));
+        EXPECT_EQ(N / 5, walk_all(&w, is_newest, BYTES_LITERAL("seq1"), BYTES_NONE));
+        EXPECT_EQ(N / 40, walk_all(&w, is_newest, BYTES_NONE, BYTES_LITERAL("x")));
+        /* Alone in what is looked for, about where the first part of those that wait ends. */
+        for (int i = (is_newest ? N - 2048 : 2048) / 40 * 40 - 119; i < N - 1500; i += 40) {
+            char id[16];
+            (void)snprintf(id, sizeof id, "x%04d", i * 7919 % N);
+            if (i < 2300 || is_newest)
+                EXPECT_EQ(1, walk_all(&w, is_newest, BYTES_NONE, bytes_of_text(id)));
+        }
     }
     w.holds_work = false;
     world_release(&w);
