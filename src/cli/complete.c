@@ -15,21 +15,32 @@
 
 /* ---- scripts ---- */
 
+/* bash ends a word at a colon and at '=' too, and replaces only what stands behind it: words are
+ * put together again, and what bash keeps is cut off from what is offered. */
 static const char bash_script[] =
     "# bash completion for norn; made by `norn completion bash`\n"
     "_norn() {\n"
-    "    local line word=${COMP_WORDS[COMP_CWORD]}\n"
+    "    local line n rest=$COMP_LINE kept=\n"
+    "    local -a words\n"
+    "    for ((n = 0; n <= COMP_CWORD; n++)); do\n"
+    "        if ((n > 0)) && [[ $rest != [[:blank:]]* ]]; then\n"
+    "            words[-1]+=${COMP_WORDS[n]}\n"
+    "        else\n"
+    "            words+=(\"${COMP_WORDS[n]}\")\n"
+    "        fi\n"
+    "        rest=${rest#\"${rest%%[![:blank:]]*}\"}\n"
+    "        rest=${rest#\"${COMP_WORDS[n]}\"}\n"
+    "    done\n"
+    "    if [[ $COMP_WORDBREAKS == *:* ]]; then kept=${words[-1]%\"${words[-1]##*[:=]}\"}; fi\n"
     "    COMPREPLY=()\n"
     "    while IFS= read -r line; do\n"
     "        if [ \"$line\" = :files ]; then\n"
     "            compopt -o default 2>/dev/null\n"
     "            return\n"
     "        fi\n"
-    "        COMPREPLY+=(\"$(printf %q \"${line%%$'\\t'*}\")\")\n"
-    "    done < <(\"${COMP_WORDS[0]}\" __complete \"${COMP_WORDS[@]:1:COMP_CWORD}\" 2>/dev/null)\n"
-    "    if declare -F __ltrim_colon_completions >/dev/null; then\n"
-    "        __ltrim_colon_completions \"$word\"\n"
-    "    fi\n"
+    "        line=${line%%$'\\t'*}\n"
+    "        COMPREPLY+=(\"$(printf %q \"${line#\"$kept\"}\")\")\n"
+    "    done < <(\"${words[0]}\" __complete \"${words[@]:1}\" 2>/dev/null)\n"
     "}\n"
     "complete -F _norn norn\n";
 
@@ -170,6 +181,7 @@ static void offer_ids(struct completion *c)
         url_parameter(&c->cli.arena, cli_path(&c->cli, "/v1/instances"), "idPrefix", c->word);
 
     path = url_parameter(&c->cli.arena, path, "limit", "50");
+    path = url_parameter(&c->cli.arena, path, "order", "newest");
     offer_items(c, url_parameter(&c->cli.arena, path, "payloads", "false"), "id", "status");
 }
 
@@ -177,7 +189,8 @@ static void offer_ids(struct completion *c)
 static void offer_workflows(struct completion *c)
 {
     struct value_cursor items = value_begin(value_member(
-        ask_server(c, cli_path(&c->cli, "/v1/instances?limit=200&payloads=false")), "items"));
+        ask_server(c, cli_path(&c->cli, "/v1/instances?limit=200&payloads=false&order=newest")),
+        "items"));
     const char *seen[LINES_MAX];
     size_t seen_n = 0;
 

@@ -52,9 +52,11 @@ const struct command client_commands[] = {
     {.name = "list",
      .group = GROUP_LOOK,
      .summary = "list instances, newest first",
+     .text = "By creation; with --completed-from or --completed-to by their end.",
      .examples = "norn list\n"
                  "norn list --status failed --from 24h\n"
                  "norn list --name ship --id-prefix order- -o wide\n"
+                 "norn list --oldest --limit 10 --status running\n"
                  "norn list --tag customer=42 --all -o jsonl",
      .run = verb_list},
     {.name = "count",
@@ -354,8 +356,10 @@ const struct command client_commands[] = {
      .group = GROUP_OPERATE,
      .arguments = "DIR",
      .summary = "have the server write a backup, while it works",
-     .text = "DIR is on the server's machine, begins with '/' and is not there yet. The backup is\n"
-             "complete and synced when the command ends. norn restore brings it back.",
+     .text =
+         "DIR is on the server's machine, begins with '/' and is not there yet. The backup is\n"
+         "complete and synced when the command ends; until then it is called DIR.partial. What a\n"
+         "crash left at DIR.partial is removed, and said so. norn restore brings it back.",
      .examples = "norn backup \"$PWD/backup-1\"",
      .run = verb_backup},
     {.name = "export",

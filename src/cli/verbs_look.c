@@ -15,14 +15,25 @@ int verb_list(const struct command *command, int argc, char **argv)
 {
     struct filters filters = {0};
     struct paging paging = PAGING_DEFAULT;
-    struct option_spec specs[FILTERS_N + 2] = {[FILTERS_N] = PAGING_SPECS(paging)}; /* two */
+    bool is_newest = false;
+    bool is_oldest = false;
+    struct option_spec specs[FILTERS_N + 4] = {
+        [FILTERS_N] = PAGING_SPECS(paging), /* two */
+        OPTION_FLAG("newest", "the newest first, as without it", &is_newest),
+        OPTION_FLAG("oldest", "the oldest first", &is_oldest),
+    };
     struct cli cli;
     int code;
 
     filters_specs(&filters, specs);
-    if (!cli_open(&cli, command, specs, FILTERS_N + 2, argc, argv, &code)) return code;
+    if (!cli_open(&cli, command, specs, FILTERS_N + 4, argc, argv, &code)) return code;
+    if (is_newest && is_oldest)
+        return cli_close(&cli,
+                         cli_fail(&cli, EXIT_CODE_USAGE, "bad-option",
+                                  "either --newest or --oldest can be first, not both", NULL));
     if (!filters_resolve(&cli, &filters, &code)) return cli_close(&cli, code);
     const char *path = filters_query(&cli, cli_path(&cli, "/v1/instances"), &filters);
+    path = url_parameter(&cli.arena, path, "order", is_oldest ? "oldest" : "newest");
     if (cli.format == FORMAT_NAME) path = url_parameter(&cli.arena, path, "payloads", "false");
     code = print_list(&cli, path, instance_columns, instance_columns_n, paging, "there are none");
     return cli_close(&cli, code);

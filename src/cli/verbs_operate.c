@@ -28,6 +28,7 @@ int verb_worker_list(const struct command *command, int argc, char **argv)
     static const struct column columns[] = {
         {"ID", "id", COLUMN_KEY, false},
         {"KIND", "kind", COLUMN_TEXT, false},
+        {"WORKER", "worker", COLUMN_TEXT, false},
         {"HUB", "hub", COLUMN_TEXT, false},
         {"TURNS", "inFlight.turns", COLUMN_NUMBER, false},
         {"STEPS", "inFlight.tasks", COLUMN_NUMBER, false},
@@ -128,7 +129,10 @@ int verb_backup(const struct command *command, int argc, char **argv)
     struct ask ask = {.method = "POST", .path = "/v1/backup"};
     ask.body = form_end(&body, &cli, false);
     ask.timeout_ms = cli_time_left_ms(&cli, INT64_C(86400000)); /* as long as it takes */
-    code = ask_done(&cli, &ask, "backed up to", path);
+    code = cli_ask(&cli, &ask);
+    if (code == EXIT_CODE_OK && member_is_true(ask.value, "replaced"))
+        cli_say(&cli, "%s.partial, the rest of a backup that was interrupted, was removed\n", path);
+    if (code == EXIT_CODE_OK) print_done(&cli, "backed up to", path, ask.value);
     return cli_close(&cli, code);
 }
 

@@ -6,6 +6,7 @@
 
 #include "cmd/command.h"
 
+#include "base/assert.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/text.h"
@@ -15,15 +16,15 @@
 #include "host/format.h"
 #include "store/check.h"
 #include "store/io.h"
-#include "stream/streams.h"
+#include "stream/check.h"
 #include "wire/json.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#define STREAMS_JOURNAL "streams/journal"
-#define STREAMS_SNAPSHOT "streams/snapshot"
+#define STREAMS "streams"
+#define STREAMS_DAMAGES_N_MAX 20u
 
 struct checking {
     struct cli *cli;
@@ -59,25 +60,25 @@ static void tell(struct checking *c, enum status status, const char *what, const
     buffer_release(&text);
 }
 
-static void check_journal(struct checking *c, const char *directory, uint64_t after_lsn)
+static void tell_journal(struct checking *c, const char *directory, enum status status,
+                         const struct journal_report *report)
 {
-    struct journal_report report;
     char found[CHECK_DAMAGE_SIZE];
 
-    enum status status = journal_check(c->io, directory, after_lsn, mem_process(), &report);
     if (status != OK)
         (void)snprintf(found, sizeof found, "%s",
-                       report.damage[0] == '\0' ? status_text(status) : report.damage);
+                       report->damage[0] == '\0' ? status_text(status) : report->damage);
     else
         (void)snprintf(found, sizeof found, "%llu frames to replay, the last is %llu%s",
-                       (unsigned long long)report.frames_n, (unsigned long long)report.last_lsn,
-                       report.truncated_bytes > 0 ? "; a torn end, as after a crash" : "");
+                       (unsigned long long)report->frames_n, (unsigned long long)report->last_lsn,
+                       report->truncated_bytes > 0 ? "; a torn end, as after a crash" : "");
     tell(c, status, directory, found);
 }
 
 static void check_shard(struct checking *c, uint32_t shard)
 {
     struct archive_report report;
+    struct journal_report journal;
     char directory[64];
     char found[CHECK_DAMAGE_SIZE];
     char size[UNITS_SIZE];
@@ -93,21 +94,8 @@ static void check_shard(struct checking *c, uint32_t shard)
                        (unsigned long long)report.segments_n, size);
     tell(c, status, directory, found);
     (void)snprintf(directory, sizeof directory, "shard-%u/journal", shard);
-    check_journal(c, directory, report.applied_lsn);
-}
-
-static void check_streams(struct checking *c)
-{
-    uint64_t lsn = 0;
-    char found[64];
-
-    enum status status = streams_check_snapshot(c->io, STREAMS_SNAPSHOT, mem_process(), &lsn);
-    if (status == OK)
-        (void)snprintf(found, sizeof found, "as of frame %llu", (unsigned long long)lsn);
-    else
-        (void)snprintf(found, sizeof found, "%s", status_text(status));
-    if (status != E_NOT_FOUND) tell(c, status, STREAMS_SNAPSHOT, found);
-    check_journal(c, STREAMS_JOURNAL, lsn);
+    status = journal_check(c->io, directory, report.applied_lsn, mem_process(), &journal);
+    tell_journal(c, directory, status, &journal);
 }
 
 static bool has_directory(const char *root, const char *name)
@@ -117,6 +105,82 @@ static bool has_directory(const char *root, const char *name)
 
     (void)snprintf(path, sizeof path, "%s/%s", root, name);
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+/* ---- streams ---- */
+
+struct streams_told {
+    struct checking *c;
+    unsigned n; /* of damages */
+};
+
+static const char *name_part(enum streams_part part)
+{
+    switch (part) {
+    case STREAMS_SNAPSHOT: return STREAMS "/snapshot";
+    case STREAMS_JOURNAL: return STREAMS "/journal";
+    case STREAMS_SEGMENTS: return STREAMS "/segments";
+    }
+    unreachable("a part of the streams");
+}
+
+static void on_damage(void *user, enum streams_part part, const char *what)
+{
+    struct streams_told *told = user;
+    char found[CHECK_DAMAGE_SIZE];
+
+    if (told->n++ >= STREAMS_DAMAGES_N_MAX) return;
+    (void)snprintf(found, sizeof found, STREAMS "/%s", what);
+    tell(told->c, E_CORRUPT, name_part(part), found);
+}
+
+static void tell_segments(struct checking *c, const struct streams_report *report)
+{
+    char found[CHECK_DAMAGE_SIZE];
+    char obsolete[64] = "";
+    char size[MOMENT_SIZE];
+
+    size_format(report->bytes, size);
+    if (report->obsolete_n > 0)
+        (void)snprintf(obsolete, sizeof obsolete, "; %llu files that the next start removes",
+                       (unsigned long long)report->obsolete_n);
+    (void)snprintf(found, sizeof found,
+                   "%llu streams, %llu groups, %llu dead letters, %llu messages in %llu files of "
+                   "%s%s",
+                   (unsigned long long)report->streams_n, (unsigned long long)report->groups_n,
+                   (unsigned long long)report->letters_n, (unsigned long long)report->messages_n,
+                   (unsigned long long)report->segments_n, size, obsolete);
+    tell(c, OK, name_part(STREAMS_SEGMENTS), found);
+}
+
+/* The parts before the one that has a damage are good, those behind it were not read. */
+static void check_streams(struct checking *c)
+{
+    struct streams_told told = {.c = c};
+    struct streams_report report;
+    char found[CHECK_DAMAGE_SIZE];
+    struct io *io;
+
+    (void)snprintf(found, sizeof found, "%s/" STREAMS, c->path);
+    enum status status = io_posix_open(found, &io);
+    if (status != OK) {
+        tell(c, status, STREAMS, status_text(status));
+        return;
+    }
+    status = streams_check(io, mem_process(), on_damage, &told, &report);
+    io->ops->release(io);
+    if (told.n > STREAMS_DAMAGES_N_MAX) {
+        (void)snprintf(found, sizeof found, "%u damages more", told.n - STREAMS_DAMAGES_N_MAX);
+        tell(c, E_CORRUPT, STREAMS, found);
+    }
+    if (status != OK && told.n == 0) tell(c, status, STREAMS, status_text(status));
+    if (report.has_snapshot && report.has_journal_read) {
+        (void)snprintf(found, sizeof found, "as of frame %llu",
+                       (unsigned long long)report.snapshot_lsn);
+        tell(c, OK, name_part(STREAMS_SNAPSHOT), found);
+    }
+    if (report.has_segments_read) tell_journal(c, name_part(STREAMS_JOURNAL), OK, &report.journal);
+    if (status == OK) tell_segments(c, &report);
 }
 
 static void check_stores(struct checking *c)
@@ -132,7 +196,7 @@ static void check_stores(struct checking *c)
         (void)snprintf(found, sizeof found, "%s", status_text(status));
     tell(c, status, "format", found);
     for (uint32_t n = 0; status == OK && n < format.shards_n; n++) check_shard(c, n);
-    if (has_directory(c->path, STREAMS_JOURNAL)) check_streams(c);
+    if (has_directory(c->path, STREAMS)) check_streams(c);
 }
 
 static int open_directory(struct checking *c, struct io_file **lock)

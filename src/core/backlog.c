@@ -718,34 +718,45 @@ size_t backlog_oldest(const struct backlog *b, uint64_t upto_lsn, struct queued 
 /* ---- for people ---- */
 
 /* The first of a line whose order is larger. */
-static uint32_t line_after(const struct backlog *b, const struct backlog_name *name, uint64_t order)
+/* The first of a line that is listed. */
+static uint32_t line_after(const struct backlog *b, const struct backlog_name *name, uint64_t order,
+                           bool newest_first)
 {
-    uint32_t number = name->first;
-    while (number != NONE && at(b, number)->order <= order) number = at(b, number)->next;
+    uint32_t number = newest_first ? name->last : name->first;
+    while (number != NONE && newest_first && at(b, number)->order >= order)
+        number = at(b, number)->prev;
+    while (number != NONE && !newest_first && at(b, number)->order <= order)
+        number = at(b, number)->next;
     return number;
 }
 
 uint64_t backlog_last_order(const struct backlog *b) { return b->order_last; }
 
-/* The least at the front: below `where` something may be less than it. */
-static void sink(const struct backlog *b, uint32_t *heap, size_t heap_n, size_t where)
+static bool is_listed_before(const struct backlog *b, uint32_t x, uint32_t y, bool newest_first)
+{
+    return newest_first ? at(b, x)->order > at(b, y)->order : at(b, x)->order < at(b, y)->order;
+}
+
+/* The next to be listed at the front: below `where` something may come before it. */
+static void sink(const struct backlog *b, uint32_t *heap, size_t heap_n, size_t where,
+                 bool newest_first)
 {
     assert(where < heap_n || heap_n == 0);
     for (;;) {
-        size_t least = where;
+        size_t next = where;
         for (size_t child = 2 * where + 1; child <= 2 * where + 2 && child < heap_n; child++) {
-            if (at(b, heap[child])->order < at(b, heap[least])->order) least = child;
+            if (is_listed_before(b, heap[child], heap[next], newest_first)) next = child;
         }
-        if (least == where) return;
+        if (next == where) return;
         uint32_t number = heap[where];
-        heap[where] = heap[least];
-        heap[least] = number;
-        where = least;
+        heap[where] = heap[next];
+        heap[next] = number;
+        where = next;
     }
 }
 
-enum status backlog_list(const struct backlog *b, uint64_t after_order, struct bytes name,
-                         struct queued *out, size_t n_max, size_t *n)
+enum status backlog_list(const struct backlog *b, uint64_t after_order, bool newest_first,
+                         struct bytes name, struct queued *out, size_t n_max, size_t *n)
 {
     size_t heap_n = 0;
     size_t heap_size = (b->lines_n + 1) * sizeof(uint32_t);
@@ -754,17 +765,18 @@ enum status backlog_list(const struct backlog *b, uint64_t after_order, struct b
     for (struct list *l = list_first(&b->lines); l != NULL; l = list_next(&b->lines, l)) {
         const struct backlog_name *line = container_of(l, struct backlog_name, line);
         if (name.len > 0 && !bytes_equal(name, line->name)) continue;
-        uint32_t number = line_after(b, line, after_order);
+        uint32_t number = line_after(b, line, after_order, newest_first);
         if (number != NONE) heap[heap_n++] = number;
     }
     assert(heap_n <= b->lines_n);
-    for (size_t where = heap_n / 2; where-- > 0;) sink(b, heap, heap_n, where);
+    for (size_t where = heap_n / 2; where-- > 0;) sink(b, heap, heap_n, where, newest_first);
     size_t found_n = 0;
     while (heap_n > 0 && found_n < n_max) {
         const struct entry *e = at(b, heap[0]);
+        uint32_t next = newest_first ? e->prev : e->next;
         waiting_of(e, &out[found_n++]);
-        heap[0] = e->next != NONE ? e->next : heap[--heap_n];
-        sink(b, heap, heap_n, 0);
+        heap[0] = next != NONE ? next : heap[--heap_n];
+        sink(b, heap, heap_n, 0, newest_first);
     }
     assert(found_n <= b->n);
     mem_give(b->options.mem, heap, heap_size);

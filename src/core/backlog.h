@@ -104,10 +104,11 @@ uint64_t backlog_partition_lsn(const struct backlog *b, uint32_t partition);
 /* Those whose records are the oldest, up to and with this frame: to be carried forward. */
 size_t backlog_oldest(const struct backlog *b, uint64_t upto_lsn, struct queued *out, size_t n_max);
 
-/* In the order of their creation, after this one: for lists. name empty: of all names. *n of them,
- * at most n_max. Visits those before them. E_NOMEM. */
-enum status backlog_list(const struct backlog *b, uint64_t after_order, struct bytes name,
-                         struct queued *out, size_t n_max, size_t *n);
+/* In the order of their creation, after this one: for lists. newest_first: in the other order,
+ * those before it. name empty: of all names. *n of them, at most n_max. Visits those that come
+ * before them. E_NOMEM. */
+enum status backlog_list(const struct backlog *b, uint64_t after_order, bool newest_first,
+                         struct bytes name, struct queued *out, size_t n_max, size_t *n);
 /* The largest order so far. */
 uint64_t backlog_last_order(const struct backlog *b);
 

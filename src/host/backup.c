@@ -21,6 +21,7 @@
 
 #define PATH_SIZE 4096
 #define PARTIAL_SUFFIX ".partial"
+#define LOCK_NAME "lock" /* as of any data directory: a server would not open it meanwhile */
 #define OPEN_FILES_N 16
 
 struct making {
@@ -59,6 +60,77 @@ static enum status refuse_errno(struct making *m, const char *path)
 
 /* ---- the directory ---- */
 
+static int remove_entry(const char *path, const struct stat *info, int kind, struct FTW *at)
+{
+    (void)info;
+    (void)kind;
+    (void)at;
+    return remove(path);
+}
+
+/* Links are removed, not followed, and what is mounted there stays. */
+static int remove_tree(const char *path)
+{
+    return nftw(path, remove_entry, OPEN_FILES_N, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+}
+
+/* What this file puts into a directory, and nothing else. */
+static enum status expect_ours(void *user, const char *name)
+{
+    size_t *names_n = user;
+
+    *names_n += 1;
+    if (strcmp(name, LOCK_NAME) == 0 || strcmp(name, "format") == 0) return OK;
+    if (strcmp(name, "streams") == 0 || strncmp(name, "shard-", 6) == 0) return OK;
+    return E_EXISTS;
+}
+
+/* Whether it is the rest of a backup whose process is gone: by what is in it, and because nobody
+ * has its lock. Then it is removed. */
+static enum status remove_rest(struct making *m)
+{
+    struct io *io;
+    struct io_file *lock;
+    size_t names_n = 0;
+
+    enum status status = io_posix_open(m->partial, &io);
+    if (status != OK) return refuse(m, status, "%s: %s", m->partial, status_text(status));
+    status = io->ops->list(io, ".", expect_ours, &names_n);
+    if (status == OK && names_n > 0) {
+        status = io->ops->lock(io, LOCK_NAME, &lock);
+        if (status == OK) {
+            if (remove_tree(m->partial) != 0) status = refuse_errno(m, m->partial);
+            io->ops->close(io, lock);
+        }
+    } else if (status == OK && rmdir(m->partial) != 0) {
+        status = refuse_errno(m, m->partial); /* it had been made, and nothing more */
+    }
+    io->ops->release(io);
+    if (status == E_BUSY)
+        return refuse(m, status, "%s is in use: another process is making this backup", m->partial);
+    if (status == E_EXISTS)
+        return refuse(m, status, "%s is there, and is not the rest of a backup: move it away",
+                      m->partial);
+    if (status != OK && m->backup->text[0] == '\0')
+        return refuse(m, status, "%s: %s", m->partial, status_text(status));
+    return status;
+}
+
+static enum status replace_partial(struct making *m)
+{
+    struct stat info;
+
+    if (lstat(m->partial, &info) != 0) return refuse_errno(m, m->partial);
+    if (!S_ISDIR(info.st_mode) || info.st_uid != geteuid())
+        return refuse(m, E_EXISTS, "%s is there, and is not the rest of a backup: move it away",
+                      m->partial);
+    enum status status = remove_rest(m);
+    if (status != OK) return status;
+    if (mkdir(m->partial, 0700) != 0) return refuse_errno(m, m->partial);
+    m->backup->has_replaced = true;
+    return OK;
+}
+
 static enum status make_partial(struct making *m)
 {
     const char *path = m->backup->path;
@@ -74,18 +146,7 @@ static enum status make_partial(struct making *m)
     if (lstat(path, &info) == 0) return refuse(m, E_EXISTS, "%s is there already", path);
     if (errno != ENOENT) return refuse_errno(m, path);
     if (mkdir(m->partial, 0700) == 0) return OK;
-    if (errno == EEXIST)
-        return refuse(m, E_EXISTS, "%s is there: the rest of a backup that was interrupted?",
-                      m->partial);
-    return refuse_errno(m, m->partial);
-}
-
-static int remove_entry(const char *path, const struct stat *info, int kind, struct FTW *at)
-{
-    (void)info;
-    (void)kind;
-    (void)at;
-    return remove(path);
+    return errno == EEXIST ? replace_partial(m) : refuse_errno(m, m->partial);
 }
 
 static enum status sync_parent(struct making *m)
@@ -188,11 +249,15 @@ static enum status copy_to_partial(struct making *m)
     if (status != OK) return refuse(m, status, "%s: %s", b->directory, status_text(status));
     status = io_posix_open(m->partial, &c->to);
     if (status == OK) {
-        status = hold_and_copy(m);
+        struct io_file *lock = NULL;
+        status = c->to->ops->lock(c->to, LOCK_NAME, &lock);
+        if (status == OK) status = hold_and_copy(m);
+        if (status == OK) status = give_name(m);
+        if (lock != NULL) c->to->ops->close(c->to, lock);
         c->to->ops->release(c->to);
-    } else {
-        (void)refuse(m, status, "%s: %s", m->partial, status_text(status));
     }
+    if (status != OK && b->text[0] == '\0')
+        (void)refuse(m, status, "%s: %s", m->partial, status_text(status));
     c->from->ops->release(c->from);
     b->bytes = c->bytes;
     return status;
@@ -213,8 +278,7 @@ enum status backup_make(struct backup *b)
     enum status status = make_partial(&m);
     if (status == OK) {
         status = copy_to_partial(&m);
-        if (status == OK) status = give_name(&m);
-        if (status != OK) (void)nftw(m.partial, remove_entry, OPEN_FILES_N, FTW_DEPTH | FTW_PHYS);
+        if (status != OK) (void)remove_tree(m.partial);
     }
     mem_give(&m.mem, m.holds, m.holds_n * sizeof(struct hold *));
     mem_release(&m.mem);

@@ -5,7 +5,9 @@
  * backup_make() was called, and some of what came after, as if the power had failed at one moment.
  *
  * It is written to PATH.partial and renamed when everything is synced: what has the name PATH is
- * whole. The calling thread does all the work and waits; it must not be a host's.
+ * whole. Who writes it has its lock, which ends with the process: a PATH.partial without lock, with
+ * nothing in it but files of ours, is what a crash left, and the next backup to PATH removes it.
+ * The calling thread does all the work and waits; it must not be a host's.
  */
 #ifndef HOST_BACKUP_H
 #define HOST_BACKUP_H
@@ -25,12 +27,14 @@ struct backup {
     const atomic_bool *is_cancelled; /* set by any thread: gives up soon */
     /* the answer */
     uint64_t bytes;
-    char text[400]; /* for people, when it failed */
+    bool has_replaced; /* the rest of one that was interrupted was there, and was removed */
+    char text[400];    /* for people, when it failed */
 };
 
-/* E_INVALID: the path; E_EXISTS: it, or its .partial, is there. E_NOSPACE, E_IO, E_CORRUPT,
- * E_NOMEM; E_TIMEOUT: it took so long that the files could not be held; E_BUSY: another is being
- * made; E_CLOSED: cancelled, or the engine stops. Nothing is left of one that failed. */
+/* E_INVALID: the path; E_EXISTS: it is there, or something that is no backup is at its .partial.
+ * E_NOSPACE, E_IO, E_CORRUPT, E_NOMEM; E_TIMEOUT: it took so long that the files could not be held;
+ * E_BUSY: another is being made; E_CLOSED: cancelled, or the engine stops. Nothing is left of one
+ * that failed. */
 enum status backup_make(struct backup *b);
 
 #endif

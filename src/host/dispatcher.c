@@ -6,11 +6,24 @@
  */
 #include "host/dispatcher.h"
 
+#include "base/assert.h"
 #include "base/mem.h"
+
+#include <stdio.h>
+#include <string.h>
 
 #define EMPTY_QUEUES_MAX 1024 /* kept for the next work of that name */
 
 enum queue_place { PLACE_EMPTY, PLACE_OFFERED, PLACE_STARVED, PLACE_UNSERVED };
+
+/* A ring. Ids apart from the names, because they are searched. */
+struct workers_gone {
+    uint32_t ids[WORKERS_GONE_N]; /* 0: empty */
+    uint32_t next;
+    uint8_t lens[WORKERS_GONE_N];
+    char names[WORKERS_GONE_N][WORKER_NAME_SIZE_MAX];
+};
+_Static_assert(WORKER_NAME_SIZE_MAX <= UINT8_MAX, "of lens");
 
 /* What was announced of one queue of work. */
 struct work_queue_ready {
@@ -72,6 +85,18 @@ static void queues_free(struct dispatcher *d, struct list *queues)
     }
 }
 
+static void detach(struct dispatcher *d, struct worker *worker)
+{
+    assert(worker->is_attached);
+    worker->is_attached = false;
+    if (d->found == worker) d->found = NULL;
+    list_remove(&worker->node);
+    map_remove(&d->workers_map, &worker->by_id);
+    for (int kind = 0; kind < WORK_KINDS_N; kind++) {
+        if (list_is_linked(&worker->hungry[kind])) list_remove(&worker->hungry[kind]);
+    }
+}
+
 void dispatcher_release(struct dispatcher *d)
 {
     queues_free(d, &d->empty);
@@ -81,10 +106,65 @@ void dispatcher_release(struct dispatcher *d)
         queues_free(d, &d->unserved[kind]);
     }
     while (!list_is_empty(&d->workers)) {
-        dispatcher_detach(d, container_of(list_first(&d->workers), struct worker, node));
+        detach(d, container_of(list_first(&d->workers), struct worker, node));
     }
     map_release(&d->queues);
     map_release(&d->workers_map);
+    if (d->gone != NULL) mem_give(d->mem, d->gone, sizeof *d->gone);
+    d->gone = NULL;
+}
+
+/* ---- names ---- */
+
+static struct bytes cut_name(struct bytes name)
+{
+    return bytes_make(name.ptr, name.len < WORKER_NAME_SIZE_MAX ? name.len : WORKER_NAME_SIZE_MAX);
+}
+
+/* Nobody depends on it: without memory the name is not known. */
+static void remember_name(struct dispatcher *d, const struct worker *worker)
+{
+    struct bytes name = cut_name(worker->name);
+
+    if (name.len == 0 || !worker->has_taken) return;
+    if (d->gone == NULL) {
+        d->gone = mem_take_optional(d->mem, sizeof *d->gone);
+        if (d->gone == NULL) return;
+        memset(d->gone, 0, sizeof *d->gone);
+    }
+    struct workers_gone *gone = d->gone;
+    gone->ids[gone->next] = worker->id;
+    gone->lens[gone->next] = (uint8_t)name.len;
+    memcpy(gone->names[gone->next], name.ptr, name.len);
+    gone->next = (gone->next + 1) % WORKERS_GONE_N;
+}
+
+struct bytes dispatcher_name(const struct dispatcher *d, uint32_t id)
+{
+    struct map_node *node = map_find(&d->workers_map, bytes_make(&id, sizeof id));
+
+    if (node != NULL) return cut_name(container_of(node, struct worker, by_id)->name);
+    for (uint32_t n = 0; d->gone != NULL && id != 0 && n < WORKERS_GONE_N; n++) {
+        if (d->gone->ids[n] == id) return bytes_make(d->gone->names[n], d->gone->lens[n]);
+    }
+    return BYTES_NONE;
+}
+
+struct bytes worker_name_make(struct arena *arena, struct bytes own_name, const char *address)
+{
+    char text[2 * WORKER_NAME_SIZE_MAX];
+    /* The address is the end that must not be cut off. */
+    size_t address_len = strnlen(address, WORKER_NAME_SIZE_MAX / 2);
+    size_t room = WORKER_NAME_SIZE_MAX - address_len - (address_len > 0 ? 4 : 0);
+    size_t own_len = own_name.len < room ? own_name.len : room;
+    bool has_both = own_len > 0 && address_len > 0;
+
+    int len = snprintf(text, sizeof text, "%.*s%s%.*s", (int)own_len,
+                       own_len == 0 ? "" : (const char *)own_name.ptr, has_both ? " at " : "",
+                       (int)address_len, address);
+    assert(len >= 0);
+    assert((size_t)len <= WORKER_NAME_SIZE_MAX);
+    return arena_copy(arena, bytes_make(text, (size_t)len));
 }
 
 /* ---- what fits ---- */
@@ -257,14 +337,8 @@ enum status dispatcher_attach(struct dispatcher *d, struct worker *worker)
 enum status dispatcher_detach(struct dispatcher *d, struct worker *worker)
 {
     if (!worker->is_attached) return E_NOT_FOUND;
-
-    worker->is_attached = false;
-    if (d->found == worker) d->found = NULL;
-    list_remove(&worker->node);
-    map_remove(&d->workers_map, &worker->by_id);
-    for (int kind = 0; kind < WORK_KINDS_N; kind++) {
-        if (list_is_linked(&worker->hungry[kind])) list_remove(&worker->hungry[kind]);
-    }
+    remember_name(d, worker);
+    detach(d, worker);
     return OK;
 }
 
@@ -350,6 +424,7 @@ void dispatcher_taken(struct dispatcher *d, const struct dispatch *dispatch, boo
     *announced -= gone;
     q->announced_n -= gone;
     q->partition_next = (dispatch->partition + 1) % d->partitions_n;
+    if (got) dispatch->worker->has_taken = true;
     if (got) charge(d, dispatch->worker, dispatch->kind);
 
     queue_move(d, q, q->announced_n == 0 ? PLACE_EMPTY : PLACE_OFFERED);

@@ -18,6 +18,7 @@
 #ifndef HOST_DISPATCHER_H
 #define HOST_DISPATCHER_H
 
+#include "base/arena.h"
 #include "base/list.h"
 #include "base/map.h"
 #include "core/output.h"
@@ -43,6 +44,7 @@ struct worker {
     /* Set by the owner before REQUEST_WORKER_ATTACH and unchanged until REQUEST_WORKER_DETACH is
      * done. */
     struct bytes hub;
+    struct bytes name; /* for people; may be empty. Cut after WORKER_NAME_SIZE_MAX */
     worker_deliver_fn *deliver;
     void *user;
     bool has_filters; /* then a kind with an empty list gets nothing of that kind */
@@ -64,9 +66,16 @@ struct worker {
     struct list node;                 /* in workers */
     struct list hungry[WORK_KINDS_N]; /* in hungry, by work_kind, while it has credit */
     struct map_node by_id;
-    uint32_t id; /* never 0; unique while the process lives; shown as LockedBy */
+    uint32_t id; /* never 0; unique while the process lives; LockedBy of what it was given */
     bool is_attached;
+    bool has_taken; /* it was given something */
 };
+
+#define WORKER_NAME_SIZE_MAX 100u
+/* Names of workers that have gone, and may still hold what they were given (an agent's poll ends
+ * when it is answered): so many, the oldest is forgotten. */
+#define WORKERS_GONE_N 4096u
+struct workers_gone;
 
 /* Fields are private to dispatcher.c. */
 struct dispatcher {
@@ -82,6 +91,7 @@ struct dispatcher {
     struct list starved[WORK_KINDS_N];
     struct list unserved[WORK_KINDS_N];
     struct list empty;
+    struct workers_gone *gone; /* NULL: none yet, or no memory for it */
 };
 
 /* One take to make: what for whom from which partition. */
@@ -111,6 +121,13 @@ size_t dispatcher_workers_n(const struct dispatcher *d);
 bool dispatcher_is_served(const struct dispatcher *d, struct bytes queue_key);
 /* NULL when it is gone. */
 struct worker *dispatcher_find(struct dispatcher *d, uint32_t id);
+
+/* What people call it, also when it has gone lately; borrowed until something changes. Empty: it
+ * has no name, or it is not known any more. */
+struct bytes dispatcher_name(const struct dispatcher *d, uint32_t id);
+/* "billing-7 at 10.0.0.7:40112": of what it calls itself and of its address, either of which may be
+ * empty. In arena; empty without memory. */
+struct bytes worker_name_make(struct arena *arena, struct bytes own_name, const char *address);
 
 /* One more piece of work. False without memory: then nobody would ever be given it. */
 bool dispatcher_ready(struct dispatcher *d, uint32_t partition, enum work_kind kind,

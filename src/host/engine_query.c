@@ -44,28 +44,30 @@ static void gather_free(struct gather *g)
     mem_release(&mem);
 }
 
-static int compare(const struct instance_view *a, const struct instance_view *b, bool by_completion)
+static bool comes_first(const struct instance_view *a, const struct instance_view *b,
+                        const struct request_query *query)
 {
+    bool by_completion = query->by_completion && !query->entities;
     int64_t a_ms = view_time_ms(a, by_completion);
     int64_t b_ms = view_time_ms(b, by_completion);
+    int order = bytes_compare(key_id(a->key), key_id(b->key));
 
-    if (a_ms != b_ms) return a_ms < b_ms ? -1 : 1;
-    return bytes_compare(key_id(a->key), key_id(b->key));
+    if (a_ms != b_ms) order = a_ms < b_ms ? -1 : 1;
+    return query->newest_first ? order > 0 : order < 0;
 }
 
 /* The part whose next row comes first; NULL when a part with more behind it has run out, or all
  * have. */
 static struct part *next_part(struct gather *g, const size_t *taken)
 {
-    bool by_completion = g->request->query.by_completion && !g->request->query.entities;
     struct part *first = NULL;
 
     for (uint32_t i = 0; i < g->parts_n; i++) {
         struct part *p = &g->parts[i];
         if (taken[i] == p->rows_n && p->request.has_more) return NULL;
         if (taken[i] == p->rows_n) continue;
-        if (first == NULL ||
-            compare(&p->rows[taken[i]], &first->rows[taken[first - g->parts]], by_completion) < 0) {
+        if (first == NULL || comes_first(&p->rows[taken[i]], &first->rows[taken[first - g->parts]],
+                                         &g->request->query)) {
             first = p;
         }
     }

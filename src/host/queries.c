@@ -90,6 +90,7 @@ static void query_open(struct query *q, struct request *request)
         .name = wanted->name,
         .tag = wanted->tag,
         .error_part = wanted->error_part,
+        .newest_first = wanted->newest_first && !wanted->entities,
         .has_after = wanted->has_after,
         .after_ms = wanted->after_ms,
         .after_id = wanted->after_id,
@@ -122,12 +123,29 @@ static void waiting_cut(struct query *q, size_t n, size_t wanted_n)
     q->waiting_n = kept_n;
 }
 
+/* The order that those that wait are listed after. */
+static uint64_t order_after(const struct archive_query *query, uint64_t order_durable)
+{
+    int64_t from_ms = query->from_ms;
+    int64_t to_ms = query->to_ms == 0 ? INT64_MAX : query->to_ms;
+
+    if (!query->newest_first) {
+        if (query->has_after && query->after_ms > from_ms) from_ms = query->after_ms;
+        return from_ms > 0 ? (uint64_t)from_ms * NS_PER_MS - 1 : 0;
+    }
+    /* All of the position's own millisecond: the id decides. */
+    if (query->has_after && query->after_ms < to_ms) to_ms = query->after_ms + 1;
+    uint64_t order = to_ms < 0                       ? 0
+                     : to_ms > INT64_MAX / NS_PER_MS ? UINT64_MAX
+                                                     : (uint64_t)to_ms * NS_PER_MS;
+    return order <= order_durable ? order : order_durable + 1;
+}
+
 /* Which of those that wait may be on the page. False: one is on its way to another place in the
  * journal, and can be read when it is there. */
 static bool waiting_pick(struct host *h, struct query *q)
 {
     const struct archive_query *query = &q->archive_query;
-    int64_t from_ms = query->from_ms;
     size_t n = 0;
 
     q->waiting_n = 0;
@@ -135,11 +153,11 @@ static bool waiting_pick(struct host *h, struct query *q)
     if (q->request->query.want_parked || !may_wait(query) || backlog_n(h->backlog) == 0)
         return true;
     if (q->waiting == NULL) q->waiting = mem_take(&h->own, QUERY_WAITING_N * sizeof *q->waiting);
-    if (query->has_after && query->after_ms > from_ms) from_ms = query->after_ms;
-    uint64_t after = from_ms > 0 ? (uint64_t)from_ms * NS_PER_MS - 1 : 0;
-    enum status status = q->waiting == NULL ? E_NOMEM
-                                            : backlog_list(h->backlog, after, query->name,
-                                                           q->waiting, QUERY_WAITING_N, &n);
+    enum status status =
+        q->waiting == NULL
+            ? E_NOMEM
+            : backlog_list(h->backlog, order_after(query, h->order_durable), query->newest_first,
+                           query->name, q->waiting, QUERY_WAITING_N, &n);
     if (status != OK) {
         q->is_void = true; /* could not be read: ask again */
         return true;
@@ -256,25 +274,41 @@ static int compare(const struct candidate *x, const struct candidate *y)
     return bytes_compare(x->id, y->id);
 }
 
-static int compare_items(const void *a, const void *b)
+static int compare_oldest(const void *a, const void *b)
 {
     return compare(*(const struct candidate *const *)a, *(const struct candidate *const *)b);
 }
 
+static int compare_newest(const void *a, const void *b) { return compare_oldest(b, a); }
+
 static void page_sort(struct page *p)
 {
-    if (p->n > 1) qsort(p->items, p->n, sizeof *p->items, compare_items);
+    bool newest_first = p->query->archive_query.newest_first;
+
+    if (p->n > 1)
+        qsort(p->items, p->n, sizeof *p->items, newest_first ? compare_newest : compare_oldest);
     if (p->n > p->wanted_n) p->n = p->wanted_n;
 }
 
 /* The archive has rows beyond the last one that was read. */
 static bool has_unread(const struct query *q) { return q->is_cut || q->rows_n > q->limit; }
 
+/* Of the bound of those that wait, or behind it in the order of the list. */
+static bool is_bound(const struct query *q, int64_t time_ms)
+{
+    if (!q->is_waiting_cut) return false;
+    return q->archive_query.newest_first ? time_ms <= q->waiting_bound_ms
+                                         : time_ms >= q->waiting_bound_ms;
+}
+
 static void page_add(struct page *p, const struct candidate *c)
 {
     const struct query *q = p->query;
-    if (has_unread(q) && compare(c, q->row_last) > 0) return; /* not on this page */
-    if (q->is_waiting_cut && c->time_ms >= q->waiting_bound_ms) return;
+    if (has_unread(q)) {
+        int order = compare(c, q->row_last);
+        if (q->archive_query.newest_first ? order < 0 : order > 0) return; /* not on this page */
+    }
+    if (is_bound(q, c->time_ms)) return;
     if (p->n == p->n_max) page_sort(p);
     p->items[p->n++] = c;
 }
@@ -364,16 +398,18 @@ static enum status page_answer(struct host *h, const struct page *p)
 /* Nothing up to the last row that was read is on the page: goes on behind it. */
 static enum status query_go_on(struct query *q)
 {
+    struct archive_query *query = &q->archive_query;
     bool is_waiting_first =
-        q->is_waiting_cut && (!has_unread(q) || q->row_last->time_ms >= q->waiting_bound_ms);
+        q->is_waiting_cut && (!has_unread(q) || is_bound(q, q->row_last->time_ms));
 
     buffer_clear(&q->position);
     if (!is_waiting_first) buffer_append_bytes(&q->position, q->row_last->id);
     if (q->position.failed) return E_NOMEM;
-    q->archive_query.has_after = true;
-    /* Before everything of the next millisecond: no id is empty. */
-    q->archive_query.after_ms = is_waiting_first ? q->waiting_bound_ms : q->row_last->time_ms;
-    q->archive_query.after_id = buffer_view(&q->position);
+    query->has_after = true;
+    query->after_ms = q->row_last == NULL ? 0 : q->row_last->time_ms;
+    /* Before everything of that millisecond: no id is empty. */
+    if (is_waiting_first) query->after_ms = q->waiting_bound_ms + (query->newest_first ? 1 : 0);
+    query->after_id = buffer_view(&q->position);
     query_clear(q);
     return OK;
 }

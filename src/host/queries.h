@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Lists. A page is what memory has, merged with what the archive has and memory has not, and with
- * the starts that wait in the journal, in the order of (time, id). One list is read at a time; the
- * others wait.
+ * the starts that wait in the journal, in the order of (time, id) or, newest first, in the other
+ * one. One list is read at a time; the others wait.
  *
  * Why an instance that matches during the whole scan appears exactly once: the order is by times
  * that never change, the next page begins after the last row of this one, and at the moment of the
@@ -41,8 +41,8 @@ struct query {
     /* Starts that wait in the journal and may be on the page. */
     struct queued *waiting; /* QUERY_WAITING_N, while a list is being read */
     size_t waiting_n;
-    bool is_waiting_cut;      /* there are more: what is not before the next, */
-    int64_t waiting_bound_ms; /* is not on this page */
+    bool is_waiting_cut;      /* there are more: what is of this time, or comes */
+    int64_t waiting_bound_ms; /* after it, is not on this page */
     /* The lane's, while the job is under way. */
     struct mem read_mem;
     struct arena read_arena;

@@ -74,6 +74,7 @@ struct request_query {
     struct bytes name;
     struct bytes tag;
     struct bytes error_part;
+    bool newest_first; /* by (time, id), descending; not with entities */
     bool has_after;
     int64_t after_ms;
     struct bytes after_id;
@@ -98,7 +99,8 @@ struct request_query {
 #define WHY_LIST_MAX 1000u
 struct why_task {
     struct task_view task;
-    bool is_unserved; /* it waits for a worker, and none that is attached takes it */
+    struct bytes locked_by; /* what people call the worker that has it; empty: not known */
+    bool is_unserved;       /* it waits for a worker, and none that is attached takes it */
 };
 struct why {
     struct bytes reason; /* one line */

@@ -99,16 +99,24 @@ static bool tags_text(struct bytes tags, struct arena *arena, struct bytes *out)
     return true;
 }
 
+/* As archive_tag_is() of key, '=' and value. */
+static bool tag_is(struct bytes key, struct bytes value, struct bytes wanted)
+{
+    if (memchr(wanted.ptr, '=', wanted.len) == NULL)
+        return bytes_start_with(key, wanted) &&
+               (key.len == wanted.len || key.ptr[wanted.len] == '=');
+    if (wanted.len != key.len + 1 + value.len) return false;
+    if (!bytes_start_with(wanted, key) || wanted.ptr[key.len] != '=') return false;
+    return bytes_equal(bytes_make(wanted.ptr + key.len + 1, value.len), value);
+}
+
 static bool has_tag(struct bytes tags, struct bytes wanted)
 {
     struct reader r = reader_make(tags);
     struct bytes entry, key, value;
 
     while (strings_next(&r, &entry)) {
-        if (!tag_read(entry, &key, &value)) continue;
-        if (wanted.len != key.len + 1 + value.len) continue;
-        if (!bytes_start_with(wanted, key) || wanted.ptr[key.len] != '=') continue;
-        if (bytes_equal(bytes_make(wanted.ptr + key.len + 1, value.len), value)) return true;
+        if (tag_read(entry, &key, &value) && tag_is(key, value, wanted)) return true;
     }
     return false;
 }
@@ -222,8 +230,9 @@ static bool is_after(const struct instance_view *view, int64_t time_ms,
                      const struct archive_query *query)
 {
     if (!query->has_after) return true;
-    if (time_ms != query->after_ms) return time_ms > query->after_ms;
-    return bytes_compare(key_id(view->key), query->after_id) > 0;
+    int order = bytes_compare(key_id(view->key), query->after_id);
+    if (time_ms != query->after_ms) order = time_ms < query->after_ms ? -1 : 1;
+    return query->newest_first ? order < 0 : order > 0;
 }
 
 static bool entity_matches(const struct instance_view *view, const struct archive_query *query)

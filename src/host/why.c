@@ -65,7 +65,10 @@ static enum status add_task(void *user, const struct task_view *view)
     task->is_unserved =
         view->queue.len > 0 && !dispatcher_is_served(&l->h->dispatcher, view->queue);
     task->task.queue = BYTES_NONE;
+    if (view->process == TASK_PROCESSING)
+        task->locked_by = dispatcher_name(&l->h->dispatcher, view->locked_by);
     enum status status = keep(l->arena, &task->task.name);
+    if (status == OK) status = keep(l->arena, &task->locked_by);
     if (status == OK) l->tasks_n++;
     return status;
 }

@@ -396,6 +396,7 @@ static bool seat_init(struct engine_port *p, struct seat *seat, uint32_t shard)
     seat->works = mem_take(&p->mem, seat->works_n * sizeof *seat->works);
     seat->worker = (struct worker){
         .hub = bytes_make(p->link->hub, p->link->hub_len),
+        .name = BYTES_LITERAL("this process"),
         .deliver = deliver,
         .user = seat,
         .has_filters = true,

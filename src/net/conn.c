@@ -12,12 +12,15 @@
 #include "net/h2.h"
 #include "net/state.h"
 
+#include <stdio.h>
+
 #define MAGIC_SIZE NGHTTP2_CLIENT_MAGIC_LEN
 #define FAREWELL_MS 1000 /* how long the last bytes may take */
 
 struct conn {
     struct conn_options options;
-    struct h1 *h1; /* one of them, once the protocol is known */
+    char peer[PEER_SIZE]; /* of the options */
+    struct h1 *h1;        /* one of them, once the protocol is known */
     struct h2 *h2;
     uint8_t first[MAGIC_SIZE];
     size_t first_n;
@@ -63,6 +66,8 @@ enum status conn_new(const struct conn_options *options, int64_t now_ns, struct 
     if (c == NULL) return E_NOMEM;
     assert(options->limits->body_per_s > 0);
     c->options = *options;
+    (void)snprintf(c->peer, sizeof c->peer, "%s", options->peer == NULL ? "" : options->peer);
+    c->options.peer = c->peer;
     c->born_ns = now_ns;
     if (c->options.unfinished_size == NULL) c->options.unfinished_size = &c->own_unfinished_size;
     c->options.counters->connections++;

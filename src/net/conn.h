@@ -83,6 +83,8 @@ struct net_counters {
 #undef X
 };
 
+#define PEER_SIZE 64 /* "[::1]:4001" and its NUL */
+
 struct conn_options {
     struct mem *mem;
     const struct conn_limits *limits; /* outlives the connection */
@@ -97,6 +99,8 @@ struct conn_options {
      * right, and outlives the connection. NULL: answers have no date. */
     const char *date;
     bool is_trusted; /* the peer is on this machine */
+    /* Its address, "127.0.0.1:40112", or "" when it is not known; copied. NULL is "". */
+    const char *peer;
 };
 
 /* E_NOMEM. */

@@ -45,6 +45,7 @@ struct http_exchange {
     bool is_closed; /* the peer is gone */
     bool is_head;   /* the answer has no body */
     bool is_trusted;
+    const char *peer; /* of its connection, while that is there */
 };
 
 /* Given to the service next. The request's parts are set by the caller. */

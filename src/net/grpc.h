@@ -56,6 +56,8 @@ struct bytes grpc_path(const struct grpc_call *call);
 /* A header of the request by its lower-case name; empty when it was not sent. Kept are: taskhub,
  * user-agent, x-user-agent, workerid, authorization, traceparent. */
 struct bytes grpc_header(const struct grpc_call *call, const char *name);
+/* The address of the peer, "127.0.0.1:40112"; "" when it is not known, or the peer is gone. */
+const char *grpc_peer(const struct grpc_call *call);
 /* When the peer stops waiting (now_ns of the connection); INT64_MAX = never. The layer itself
  * answers DEADLINE_EXCEEDED then, and calls closed(). */
 int64_t grpc_deadline_ns(const struct grpc_call *call);

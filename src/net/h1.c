@@ -19,6 +19,8 @@
 #include "net/h1_state.h"
 #include "net/state.h"
 
+#include <stdio.h>
+
 #define AHEAD_SIZE_MAX (64 * 1024)
 #define OUT_SIZE_MAX (256 * 1024) /* of answers; then the next request waits */
 #define KEPT_SIZE_MAX (64 * 1024) /* of a buffer between two requests */
@@ -44,6 +46,8 @@ enum status h1_new(const struct conn_options *options, struct conn *conn, int64_
     h1->now_ns = h1->since_ns = now_ns;
     h1->exchange.ops = &h1_exchange_ops;
     h1->exchange.is_trusted = options->is_trusted;
+    (void)snprintf(h1->peer, sizeof h1->peer, "%s", options->peer);
+    h1->exchange.peer = h1->peer;
     buffer_init(&h1->exchange.fields, h1->mem);
     buffer_init(&h1->in, h1->mem);
     buffer_init(&h1->request, h1->mem);

@@ -24,6 +24,7 @@ struct h1 {
     struct net_counters *counters;
     const struct http_service *service;
     const char *date; /* see conn.h */
+    char peer[PEER_SIZE];
 
     enum h1_phase phase;
     bool is_last;         /* the connection ends with this answer */

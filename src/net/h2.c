@@ -13,6 +13,8 @@
 #include "base/mem.h"
 #include "net/state.h"
 
+#include <stdio.h>
+
 #define FEED_SIZE_MAX (16 * 1024) /* between two looks at the frames that wait in nghttp2 */
 #define OWN_POOL_SIZE (32 * 1024)
 #define NO_LIMIT UINT32_MAX
@@ -92,6 +94,7 @@ enum status h2_new(const struct conn_options *options, struct conn *conn, int64_
     h2->http = options->http;
     h2->date = options->date;
     h2->is_trusted = options->is_trusted;
+    (void)snprintf(h2->peer, sizeof h2->peer, "%s", options->peer);
     h2->unfinished_all = options->unfinished_size;
     h2->now_ns = h2->born_ns = h2->received_ns = h2->pinged_ns = now_ns;
     pool_init(&h2->own_pool, options->mem, OWN_POOL_SIZE);

@@ -88,6 +88,7 @@ void http_end(struct grpc_call *call)
     call->is_handled = true;
     e->ops = &h2_exchange_ops;
     e->is_trusted = h2->is_trusted;
+    e->peer = h2->peer;
     e->body = buffer_view(&call->message);
     exchange_open(e);
     h2->http->request(h2->http->user, e);

@@ -27,6 +27,11 @@ struct bytes http_body(const struct http_exchange *e) { return e->body; }
 
 bool http_is_trusted(const struct http_exchange *e) { return e->is_trusted; }
 
+const char *http_peer(const struct http_exchange *e)
+{
+    return e->is_closed || e->peer == NULL ? "" : e->peer;
+}
+
 void http_set_user(struct http_exchange *e, void *user) { e->user = user; }
 
 void *http_user(const struct http_exchange *e) { return e->user; }

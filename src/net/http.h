@@ -42,6 +42,8 @@ struct bytes http_header(const struct http_exchange *exchange, const char *name)
 struct bytes http_body(const struct http_exchange *exchange);
 /* The peer is on this machine. */
 bool http_is_trusted(const struct http_exchange *exchange);
+/* Its address, "127.0.0.1:40112"; "" when it is not known, or the peer is gone. */
+const char *http_peer(const struct http_exchange *exchange);
 void http_set_user(struct http_exchange *exchange, void *user);
 void *http_user(const struct http_exchange *exchange);
 

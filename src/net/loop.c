@@ -498,12 +498,15 @@ static void set_socket_options(struct peer *p)
         (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof timeout_ms);
 }
 
-static bool is_peer_local(const struct peer *p)
+/* Its address into text, of LISTEN_ADDRESS_SIZE; whether it is on this machine. */
+static bool look_at_peer(const struct peer *p, char *text)
 {
     struct sockaddr_storage address;
     int size = sizeof address;
 
+    text[0] = '\0';
     if (uv_tcp_getpeername(&p->tcp, (struct sockaddr *)&address, &size) != 0) return false;
+    listen_text(&address, text);
     return listen_is_local(&address);
 }
 
@@ -528,6 +531,8 @@ static struct peer *peer_new(struct loop *l)
 static bool open_conn(struct peer *p)
 {
     struct loop *l = p->loop;
+    char address[LISTEN_ADDRESS_SIZE];
+    bool is_local = look_at_peer(p, address);
     const struct conn_options options = {.mem = l->options.mem,
                                          .limits = l->options.limits,
                                          .counters = &l->counters,
@@ -536,7 +541,8 @@ static bool open_conn(struct peer *p)
                                          .pool = &l->pool,
                                          .unfinished_size = &l->unfinished_size,
                                          .date = l->date,
-                                         .is_trusted = is_peer_local(p)};
+                                         .is_trusted = is_local,
+                                         .peer = address};
 
     if (l->peers_n >= l->options.connections_n_max || l->is_draining) return false;
     return conn_new(&options, l->now_ns, &p->conn) == OK;

@@ -182,6 +182,11 @@ void request_header(struct grpc_call *call, struct bytes name, struct bytes valu
     }
 }
 
+const char *grpc_peer(const struct grpc_call *call)
+{
+    return call->h2 == NULL ? "" : call->h2->peer;
+}
+
 struct bytes grpc_header(const struct grpc_call *call, const char *name)
 {
     static const char *const names[] = {

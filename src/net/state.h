@@ -123,6 +123,7 @@ struct h2 {
     const struct http_service *http;
     const char *date; /* see conn.h */
     bool is_trusted;
+    char peer[PEER_SIZE];
     struct pool own_pool;
     struct pool *pool;
     nghttp2_mem hooks; /* nghttp2 keeps a copy; its user is pool */

@@ -12,7 +12,8 @@
 #include "host/request.h"
 #include "reply/reply.h"
 
-#define JOB_TEXT_SIZE 200
+#define JOB_TEXT_SIZE 400
+#define JOB_REASON_SIZE 256
 
 struct reply_job {
     struct list node; /* of whoever has it */
@@ -33,8 +34,9 @@ struct reply_job {
     void *headers;
     struct receiver *receiver;
     size_t answer_size;
-    bool is_refused;          /* by the allow list */
-    char text[JOB_TEXT_SIZE]; /* why it failed */
+    bool is_refused;              /* by the allow list */
+    char reason[JOB_REASON_SIZE]; /* in libcurl's words; "" = none */
+    char text[JOB_TEXT_SIZE];     /* why it failed */
     /* the answer */
     struct request request;
     struct orchestrator_answer answer;

@@ -2,8 +2,9 @@
  *
  * See post.h. The allow list is asked where the socket is made, with the very address that will be
  * connected to: there is no second look at the name between the check and its use. Redirects,
- * proxies, other protocols and passwords in URLs are off. What the receiver says beside its status
- * is not kept.
+ * proxies, other protocols and passwords in URLs are off. With https the receiver must have a
+ * certificate for its name from an authority that is trusted: there is no switch against it. What
+ * the receiver says beside its status is not kept.
  */
 #include "reply/post.h"
 
@@ -21,18 +22,18 @@
 struct posts {
     struct mem mem;
     CURLM *multi;
-    const struct reply_allow *allow;
+    const struct reply_options *options;
     long timeout_ms;
 };
 
-enum status posts_open(const struct reply_allow *allow, int64_t timeout_ms, struct posts **out)
+enum status posts_open(const struct reply_options *options, struct posts **out)
 {
     struct mem mem;
     if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) return E_NOMEM;
     mem_init(&mem, SIZE_MAX);
     struct posts *p = mem_take_zero(&mem, sizeof *p);
     if (p == NULL) return E_NOMEM;
-    *p = (struct posts){.mem = mem, .allow = allow, .timeout_ms = (long)timeout_ms};
+    *p = (struct posts){.mem = mem, .options = options, .timeout_ms = (long)options->timeout_ms};
     p->multi = curl_multi_init();
     if (p->multi == NULL) {
         posts_close(p);
@@ -102,7 +103,7 @@ static curl_socket_t open_socket(void *user, curlsocktype purpose, struct curl_s
 {
     struct reply_job *job = user;
     (void)purpose;
-    if (!reply_is_allowed(job->posts->allow, &address->addr)) {
+    if (!reply_is_allowed(&job->posts->options->allow, &address->addr)) {
         job->is_refused = true;
         return CURL_SOCKET_BAD;
     }
@@ -159,6 +160,14 @@ static bool set_options(const struct posts *p, struct reply_job *job)
     SET(CURLOPT_WRITEDATA, job);
     SET(CURLOPT_OPENSOCKETFUNCTION, open_socket);
     SET(CURLOPT_OPENSOCKETDATA, job);
+    SET(CURLOPT_ERRORBUFFER, job->reason);
+    SET(CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+    SET(CURLOPT_SSL_VERIFYPEER, 1L);
+    SET(CURLOPT_SSL_VERIFYHOST, 2L);
+    if (strcmp(p->options->ca_file, REPLY_CA_SYSTEM) != 0) {
+        SET(CURLOPT_CAINFO, p->options->ca_file);
+        SET(CURLOPT_CAPATH, NULL); /* in place of the system's, not beside them */
+    }
 #undef SET
     return code == CURLE_OK;
 }
@@ -177,7 +186,9 @@ void posts_drop(struct posts *p, struct reply_job *job)
 enum status posts_begin(struct posts *p, struct reply_job *job)
 {
     assert(job->handle == NULL);
+    _Static_assert(JOB_REASON_SIZE >= CURL_ERROR_SIZE, "libcurl writes so much");
     job->posts = p;
+    job->reason[0] = '\0';
     job->handle = curl_easy_init();
     if (job->handle != NULL && set_headers(job) && set_options(p, job) &&
         curl_multi_add_handle(p->multi, job->handle) == CURLM_OK)
@@ -201,8 +212,9 @@ static bool is_heard(struct reply_job *job, CURLcode code)
         (void)snprintf(job->text, sizeof job->text, "%.120s answered %ld", job->url, status);
     else
         (void)snprintf(job->text, sizeof job->text, "%.120s: %s", job->url,
-                       job->is_refused ? "its address is not in reply.allow"
-                                       : curl_easy_strerror(code));
+                       job->is_refused          ? "its address is not in reply.allow"
+                       : job->reason[0] != '\0' ? job->reason
+                                                : curl_easy_strerror(code));
     return false;
 }
 

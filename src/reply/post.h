@@ -9,8 +9,8 @@
 
 struct posts;
 
-/* allow is borrowed. E_NOMEM. */
-enum status posts_open(const struct reply_allow *allow, int64_t timeout_ms, struct posts **out);
+/* options are borrowed. E_NOMEM. */
+enum status posts_open(const struct reply_options *options, struct posts **out);
 /* Those under way are broken off; their jobs are the caller's. */
 void posts_close(struct posts *p);
 

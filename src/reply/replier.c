@@ -67,6 +67,7 @@ struct replier {
 void reply_options_init(struct reply_options *options)
 {
     *options = (struct reply_options){
+        .ca_file = REPLY_CA_SYSTEM,
         .timeout_ms = 10000,
         .delay_ms = 1000,
         .delay_ms_max = 600000,
@@ -170,12 +171,24 @@ static void refuse(struct replier *r, struct reply_job *job, const char *why)
     finish(r, job, false, false);
 }
 
+/* Once for each change: a receiver that is gone fails every reply to it. */
+static void tell_change(const struct receiver *receiver, const struct reply_job *job, bool is_heard)
+{
+    if (receiver->has_failed == !is_heard) return;
+    if (is_heard)
+        log_info("replies to %s are heard again", receiver->name);
+    else
+        log_warn("replies to %s are not heard: %s; they are tried again", receiver->name,
+                 job->text);
+}
+
 /* What was under way to a receiver has ended. */
 static void receiver_done(struct replier *r, struct reply_job *job, bool is_heard)
 {
     struct list refused;
     list_init(&refused);
-    bool is_refused = job->is_refused;
+    bool is_refused = job->is_refused; /* given up, and told so */
+    if (!is_refused) tell_change(job->receiver, job, is_heard);
     receivers_done(&r->receivers, job, is_heard, &refused);
     finish(r, job, is_heard, is_refused);
     for (struct list *n = list_pop_front(&refused); n != NULL; n = list_pop_front(&refused)) {
@@ -247,7 +260,7 @@ static void open_posts(struct replier *r, struct list *taken)
         struct posts *posts = NULL;
         if (list_is_empty(taken)) queue_take_all(&r->inbox, taken, -1);
         if (list_is_empty(taken)) continue;
-        if (posts_open(&r->options.allow, r->options.timeout_ms, &posts) == OK)
+        if (posts_open(&r->options, &posts) == OK)
             r->posts = posts;
         else
             queue_take_all(&r->inbox, taken, WAIT_MS * NS_PER_MS); /* no memory now */
@@ -280,6 +293,7 @@ static enum status attach(struct replier *r, struct shard *shard, uint32_t numbe
     *shard = (struct shard){.replier = r, .number = number};
     shard->worker = (struct worker){
         .hub = BYTES_LITERAL(REPLY_HUB),
+        .name = BYTES_LITERAL("reply channel"),
         .deliver = deliver,
         .user = shard,
         .has_filters = true,

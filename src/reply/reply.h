@@ -23,9 +23,13 @@
 struct engine;
 struct replier;
 
+#define REPLY_CA_SYSTEM "system" /* as ca_file: those that the system trusts */
+
 struct reply_options {
     struct engine *engine;
     struct reply_allow allow;
+    /* Of authorities whose certificates are good for https, PEM; outlives the replier. */
+    const char *ca_file;
     int64_t timeout_ms; /* of one POST, connecting included */
     int64_t delay_ms;   /* before the second try; twice as long each time */
     int64_t delay_ms_max;

@@ -47,7 +47,7 @@ struct poll {
     struct arena arena;
     struct bytes hub;
     struct bytes name;
-    struct bytes worker_name;
+    struct bytes worker_name; /* for people: what it calls itself, and its address */
     struct worker_filter filter;
     struct desk *desk;       /* these two are read on hosts' threads, and never change */
     const uint64_t *mac_key; /* of tokens */
@@ -519,6 +519,16 @@ static bool read_duration(struct ask *ask, const struct body_value *value, int64
     return true;
 }
 
+/* What it calls itself, else its program, and where it is. */
+static void poll_set_name(struct poll *poll, const struct ask *ask, struct bytes own_name)
+{
+    if (own_name.len == 0) own_name = http_header(ask->exchange, "user-agent");
+    poll->worker_name = worker_name_make(&poll->arena, own_name, http_peer(ask->exchange));
+    for (uint32_t n = 0; n < poll->shards_n; n++) {
+        poll->shards[n].worker.name = poll->worker_name;
+    }
+}
+
 static bool read_wishes(struct ask *ask, struct poll *poll, int64_t *wait_ms)
 {
     static const struct body_field fields[POLL_FIELDS_N] = {
@@ -546,7 +556,7 @@ static bool read_wishes(struct ask *ask, struct poll *poll, int64_t *wait_ms)
     poll->has_lease = values[POLL_LEASE].has;
     if (values[POLL_WORKER].text.len > WORKER_NAME_SIZE)
         return bad_field(ask, "worker must not be longer than 100 bytes");
-    poll->worker_name = arena_copy(&poll->arena, values[POLL_WORKER].text);
+    poll_set_name(poll, ask, values[POLL_WORKER].text);
     return true;
 }
 

@@ -40,7 +40,7 @@ struct agent_view {
     uint32_t id; /* of its worker in the first shard; 0 before it is attached */
     struct bytes hub;
     struct bytes name;
-    struct bytes worker; /* as it calls itself; may be empty */
+    struct bytes worker; /* as it calls itself, and its address; may be empty */
     int64_t since_ns;    /* monotonic */
 };
 typedef void agent_fn(void *user, const struct agent_view *view);

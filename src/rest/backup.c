@@ -87,6 +87,8 @@ static void answer(struct backups *b, struct ask *ask)
     json_text(&j, b->path);
     json_key(&j, "bytes");
     json_uint64(&j, b->backup.bytes);
+    json_key(&j, "replaced");
+    json_bool(&j, b->backup.has_replaced);
     json_object_end(&j);
     if (ask->text.failed)
         ask_busy(ask);

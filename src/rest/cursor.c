@@ -9,7 +9,9 @@
 #include "host/rows.h"
 
 #define TIME_DIGITS 16
-#define VERSION_LETTER 'k'
+/* The letter says the version and the order, which a cursor is good for. */
+#define OLDEST_LETTER 'k'
+#define NEWEST_LETTER 'n'
 
 static const char digits[] = "0123456789abcdef";
 
@@ -23,7 +25,7 @@ void cursor_write_rows(struct json *j, const struct request *request, size_t n)
     struct bytes id = key_id(last->key);
     uint64_t time = (uint64_t)view_time_ms(last, request->query.by_completion);
     assert(id.len <= LIMIT_ID_SIZE);
-    text[len++] = VERSION_LETTER;
+    text[len++] = request->query.newest_first ? NEWEST_LETTER : OLDEST_LETTER;
     for (int shift = 60; shift >= 0; shift -= 4) text[len++] = digits[time >> shift & 15];
     for (size_t i = 0; i < id.len; i++) {
         text[len++] = digits[id.ptr[i] >> 4];
@@ -41,7 +43,8 @@ static int digit_value(uint8_t c)
 /* The id into `id`, of LIMIT_ID_SIZE bytes. */
 static bool position_read(struct bytes text, uint64_t *time, uint8_t *id, size_t *id_size)
 {
-    if (text.len < 1 + TIME_DIGITS + 2 || text.ptr[0] != VERSION_LETTER) return false;
+    if (text.len < 1 + TIME_DIGITS + 2) return false;
+    if (text.ptr[0] != OLDEST_LETTER && text.ptr[0] != NEWEST_LETTER) return false;
     if (text.len > 1 + TIME_DIGITS + 2 * LIMIT_ID_SIZE || text.len % 2 == 0) return false;
     *time = 0;
     *id_size = 0;
@@ -71,6 +74,11 @@ bool cursor_read_rows(struct errand *errand, struct maybe cursor, struct request
     if (!position_read(cursor.value, &time, id, &id_size)) {
         ask_bad_parameter(errand_ask(errand), "cursor",
                           "is not one that this server gave: begin again without one");
+        return false;
+    }
+    if ((cursor.value.ptr[0] == NEWEST_LETTER) != query->newest_first) {
+        ask_bad_parameter(errand_ask(errand), "cursor",
+                          "is of a list in the other order: give the same order with every page");
         return false;
     }
     query->has_after = true;

@@ -104,10 +104,6 @@ bool filters_read(struct errand *errand, const struct maybe values[FILTERS_N],
         !read_statuses(errand, values[FILTER_status].value, &query->status_mask)) {
         return false;
     }
-    if (values[FILTER_tag].has && values[FILTER_tag].value.len > 0 &&
-        memchr(values[FILTER_tag].value.ptr, '=', values[FILTER_tag].value.len) == NULL) {
-        return refuse(errand, FILTER_tag, "must be a whole tag: key=value");
-    }
     if (values[FILTER_parked].has) {
         query->want_parked = bytes_equal(values[FILTER_parked].value, BYTES_LITERAL("true"));
         if (!query->want_parked) return refuse(errand, FILTER_parked, "can only be true");

@@ -32,6 +32,17 @@ void write_rows(struct errand *errand, write_row_fn *write)
 /* On the host's thread. */
 static void encode_rows(struct errand *errand) { write_rows(errand, write_instance); }
 
+static bool read_order(struct ask *ask, bool *newest_first)
+{
+    struct maybe order = ask_parameter(ask, "order");
+
+    if (!order.has) return true;
+    *newest_first = bytes_equal(order.value, BYTES_LITERAL("newest"));
+    if (*newest_first || bytes_equal(order.value, BYTES_LITERAL("oldest"))) return true;
+    ask_bad_parameter(ask, "order", "must be newest or oldest: which comes first");
+    return false;
+}
+
 static void list_instances(struct ask *ask)
 {
     struct errand *errand = ask_errand(ask, REQUEST_QUERY);
@@ -42,6 +53,7 @@ static void list_instances(struct ask *ask)
     if (!filters_read_parameters(errand, query) ||
         !ask_read_number(ask, "limit", 1, QUERY_LIMIT_MAX, &limit) ||
         !ask_read_bool(ask, "payloads", &query->want_payloads) ||
+        !read_order(ask, &query->newest_first) ||
         !cursor_read_rows(errand, ask_parameter(ask, "cursor"), query)) {
         errand_end(errand);
         return;
@@ -82,8 +94,8 @@ static void count_instances(struct ask *ask)
 }
 
 const struct route routes_lists[] = {
-    {"GET", "/v1/instances", list_instances, FILTER_PARAMETERS "limit cursor payloads", ROUTE_PLAIN,
-     "listInstances"},
+    {"GET", "/v1/instances", list_instances, FILTER_PARAMETERS "limit cursor payloads order",
+     ROUTE_PLAIN, "listInstances"},
     {"GET", "/v1/instances:count", count_instances, FILTER_PARAMETERS "limit", ROUTE_PLAIN,
      "countInstances"},
     {0},

@@ -41,13 +41,18 @@ static void write_task(struct json *j, const struct why_task *why)
     json_bytes(j, task->name);
     json_key(j, "state");
     json_text(j, state_word(task->process));
+    bool is_locked = task->process == TASK_PROCESSING;
+    (void)snprintf(text, sizeof text, "%u", task->locked_by);
     json_key(j, "lockedBy");
-    if (task->process == TASK_PROCESSING) {
-        (void)snprintf(text, sizeof text, "%u", task->locked_by);
-        json_text(j, text);
-    } else {
+    if (is_locked)
+        json_bytes(j, why->locked_by.len > 0 ? why->locked_by : bytes_of_text(text));
+    else
         json_null(j);
-    }
+    json_key(j, "workerId"); /* 0: it was given before the server started */
+    if (is_locked && task->locked_by != 0)
+        json_uint64(j, task->locked_by);
+    else
+        json_null(j);
     write_time_or_null(j, "completeBy",
                        task->process == TASK_PROCESSING ? task->complete_by_ms : 0);
     json_key(j, "failureCount");

@@ -52,6 +52,7 @@ static void write_stream(void *user, const struct service_worker *view)
     const struct worker *w = view->worker;
 
     write_head(l, view->id, "grpc", w->hub);
+    if (w->name.len > 0) write_text_of(&l->j, "worker", w->name);
     if (w->has_filters) { /* without, it takes everything */
         json_key(&l->j, "names");
         json_array_begin(&l->j);

@@ -9,14 +9,16 @@
 #include "base/log.h"
 #include "base/nearest.h"
 #include "base/text.h"
-#include "reply/allow.h"
+#include "reply/reply.h"
 #include "server/address.h"
 #include "server/ingest_rules.h"
 #include "server/policy_rules.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define ENVIRONMENT_PREFIX "NORN_"
 /* Names further apart than this are not meant. */
@@ -453,6 +455,12 @@ enum status config_check(const struct config *c, struct buffer *problems)
                       "%s: \"%s\" is none of public, private, loopback and none, and no range of "
                       "addresses such as 10.1.0.0/16\n",
                       where, problem);
+        status = E_INVALID;
+    }
+    const char *ca_file = config_text(c, CONFIG_reply_ca_file);
+    if (strcmp(ca_file, REPLY_CA_SYSTEM) != 0 && access(ca_file, R_OK) != 0) {
+        where_print(c, CONFIG_reply_ca_file, where, sizeof where);
+        buffer_format(problems, "%s: %s: %s\n", where, ca_file, strerror(errno));
         status = E_INVALID;
     }
     where_print(c, CONFIG_store_shards, where, sizeof where);

@@ -71,6 +71,9 @@ enum setting_kind {
     X(reply, allow, TEXT, "public", 0, 0,                                                          \
       "addresses that replyTo may lead to: public, private, loopback, ranges such as "             \
       "10.1.0.0/16, or none; with commas between them")                                            \
+    X(reply, ca_file, TEXT, "system", 0, 0,                                                        \
+      "file with the certificates of authorities that https receivers may have theirs from, PEM; " \
+      "system = those that the system trusts")                                                     \
     X(reply, timeout, DURATION, "10s", 10, CONFIG_MS_PER_DAY,                                      \
       "of one try to tell a receiver, connecting included")                                        \
     X(reply, delay, DURATION, "1s", 1, CONFIG_MS_PER_DAY,                                          \

@@ -47,6 +47,7 @@ void server_options_set(struct server_options *o, const struct config *c)
     const char *problem = NULL;
     reply_options_init(&o->reply);
     (void)reply_allow_read(&o->reply.allow, config_text(c, CONFIG_reply_allow), &problem);
+    o->reply.ca_file = config_text(c, CONFIG_reply_ca_file);
     o->reply.timeout_ms = (int64_t)config_number(c, CONFIG_reply_timeout);
     o->reply.delay_ms = (int64_t)config_number(c, CONFIG_reply_delay);
     o->reply.delay_ms_max = (int64_t)config_number(c, CONFIG_reply_delay_max);

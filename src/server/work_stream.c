@@ -384,7 +384,20 @@ static struct work_stream *stream_new(struct service *s, struct grpc_call *call)
     return stream;
 }
 
-static void stream_wish(struct work_stream *stream, struct bytes hub, const struct work_wish *wish)
+/* What it calls itself, or its SDK does, and where it is. */
+static struct bytes name_of(struct work_stream *stream, const struct grpc_call *call)
+{
+    static const char *const headers[] = {"workerid", "x-user-agent", "user-agent"};
+    struct bytes own_name = BYTES_NONE;
+
+    for (size_t n = 0; n < sizeof headers / sizeof *headers && own_name.len == 0; n++) {
+        own_name = grpc_header(call, headers[n]);
+    }
+    return worker_name_make(&stream->arena, own_name, grpc_peer(call));
+}
+
+static void stream_wish(struct work_stream *stream, struct bytes hub, struct bytes name,
+                        const struct work_wish *wish)
 {
     uint32_t most = stream->service->options.in_flight_n_max;
 
@@ -400,6 +413,7 @@ static void stream_wish(struct work_stream *stream, struct bytes hub, const stru
         shard->number = n;
         shard->worker = (struct worker){
             .hub = hub,
+            .name = name,
             .deliver = deliver,
             .user = shard,
             .has_filters = wish->has_filters,
@@ -415,15 +429,15 @@ static void stream_wish(struct work_stream *stream, struct bytes hub, const stru
 }
 
 /* Fills in a stream that nobody knows yet. */
-static enum status stream_prepare(struct work_stream *stream, struct bytes hub,
-                                  struct bytes message)
+static enum status stream_prepare(struct work_stream *stream, const struct grpc_call *call,
+                                  struct bytes hub, struct bytes message)
 {
     struct work_wish wish;
     struct bytes own_hub = arena_copy(&stream->arena, hub);
 
     if (own_hub.len != hub.len) return E_NOMEM;
     enum status status = work_wish_read(message, &stream->arena, &wish);
-    if (status == OK) stream_wish(stream, own_hub, &wish);
+    if (status == OK) stream_wish(stream, own_hub, name_of(stream, call), &wish);
     return status;
 }
 
@@ -444,7 +458,7 @@ void rpc_get_work_items(struct service *s, struct grpc_call *call, struct bytes 
         call_fail_busy(s, call);
         return;
     }
-    enum status status = stream_prepare(stream, hub, message);
+    enum status status = stream_prepare(stream, call, hub, message);
     if (status != OK) {
         work_stream_free(stream);
         if (status == E_LIMIT)

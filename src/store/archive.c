@@ -69,6 +69,7 @@ enum status archive_query(struct archive *a, const struct archive_query *query, 
     assert(fn != NULL);
     assert(query->limit > 0);
     assert(!query->entities || !query->by_completion); /* an entity never ends */
+    assert(!query->entities || !query->newest_first);
     return a->ops->query(a, query, fn, user);
 }
 
@@ -100,4 +101,12 @@ uint64_t archive_key_hash(struct archive_key key)
     store_u64(both, bytes_hash(key.hub));
     store_u64(both + 8, bytes_hash(key.id));
     return bytes_hash(bytes_make(both, sizeof both));
+}
+
+bool archive_tag_is(struct bytes tag, struct bytes wanted)
+{
+    assert(wanted.len > 0);
+    if (tag.len <= wanted.len || memchr(wanted.ptr, '=', wanted.len) != NULL)
+        return bytes_equal(tag, wanted);
+    return bytes_start_with(tag, wanted) && tag.ptr[wanted.len] == '=';
 }

@@ -70,8 +70,8 @@ struct archive_batch {
     uint64_t applied_lsn; /* never decreases */
 };
 
-/* Rows in ascending order of (created_ms, id) when by_completion is false, else of (completed_ms,
- * id). A zeroed query asks for every row of the hub "" (none): set hub. */
+/* Rows by (created_ms, id), or (completed_ms, id) when by_completion: ascending, or descending with
+ * newest_first. A zeroed query asks for every row of the hub "" (none): set hub. */
 struct archive_query {
     struct bytes hub;
     uint32_t status_mask; /* bit n = status n; 0 = any */
@@ -81,9 +81,10 @@ struct archive_query {
     int64_t to_ms;      /* exclusive; 0 = no bound */
     struct bytes id_prefix;
     struct bytes name;       /* exact; empty = any */
-    struct bytes tag;        /* "key=value", one whole tag; empty = any */
+    struct bytes tag;        /* see archive_tag_is(); empty = any */
     struct bytes error_part; /* substring; empty = any */
-    /* Only rows after this position, when has_after. */
+    bool newest_first;       /* not with entities */
+    /* Only rows after this position in the order that is asked for, when has_after. */
     bool has_after;
     int64_t after_ms;
     struct bytes after_id;
@@ -160,6 +161,9 @@ void archive_close(struct archive *a);
 
 /* The same for every backend and for ever. */
 uint64_t archive_key_hash(struct archive_key key);
+/* Whether a tag, "key=value", is the one that is asked for: "key=value" itself, or "key" with
+ * whatever value. */
+bool archive_tag_is(struct bytes tag, struct bytes wanted);
 
 struct archive_sqlite_options {
     const char *root;      /* directory of the io, for SQLite's own files */

@@ -136,6 +136,17 @@ enum archive_column {
                             " AND i.completed_ms < ?3" READER_QUERY_FILTER                         \
                             " AND (?7 IS NULL OR i.completed_ms > ?2 OR i.id > ?7)"                \
                             " ORDER BY i.completed_ms, i.id")                                      \
+    X(READER_BY_CREATION_BACK,                                                                     \
+      "SELECT " ARCHIVE_COLUMNS " FROM instances AS i INDEXED BY instances_created"                \
+      " WHERE i.hub = ?1 AND i.created_ms >= ?2 AND i.created_ms < ?3"                             \
+      " AND (?4 = 0 OR i.completed_ms IS NOT NULL)" READER_QUERY_FILTER                            \
+      " AND (?7 IS NULL OR i.created_ms < ?3 - 1 OR i.id < ?7)"                                    \
+      " ORDER BY i.created_ms DESC, i.id DESC")                                                    \
+    X(READER_BY_COMPLETION_BACK,                                                                   \
+      "SELECT " ARCHIVE_COLUMNS " FROM instances AS i INDEXED BY instances_completed"              \
+      " WHERE i.hub = ?1 AND i.completed_ms >= ?2 AND i.completed_ms < ?3" READER_QUERY_FILTER     \
+      " AND (?7 IS NULL OR i.completed_ms < ?3 - 1 OR i.id < ?7)"                                  \
+      " ORDER BY i.completed_ms DESC, i.id DESC")                                                  \
     X(READER_ENTITIES, "SELECT " ARCHIVE_COLUMNS " FROM instances AS i"                            \
                        " INDEXED BY instances_entities WHERE i.hub = ?1 AND i.created_ms >= ?2"    \
                        " AND i.id >= '@' AND i.id < 'A'"                                           \

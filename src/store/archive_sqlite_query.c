@@ -4,8 +4,8 @@
  *
  * SQL does what an index or a number decides; what is about bytes (prefix, tag, part of the error)
  * is decided here, because SQL functions on text stop at a NUL and change their mind about what is
- * not UTF-8. The indexes are by time alone: SQLite sorts rows of the same millisecond by id as it
- * goes, so that a list streams.
+ * not UTF-8. The indexes are by time alone, and are walked in both directions: SQLite sorts rows of
+ * the same millisecond by id as it goes, so that a list streams.
  *
  * Callbacks run while a statement is open and `reading` is held: they must not call the archive.
  */
@@ -171,7 +171,7 @@ static bool has_tag(struct bytes tags, struct bytes tag)
     while (tags.len > 0) {
         const uint8_t *end = memchr(tags.ptr, '\n', tags.len);
         size_t len = end == NULL ? tags.len : (size_t)(end - tags.ptr);
-        if (bytes_equal(bytes_make(tags.ptr, len), tag)) return true;
+        if (archive_tag_is(bytes_make(tags.ptr, len), tag)) return true;
         if (end == NULL) return false;
         assert(len < tags.len);
         tags = bytes_make(end + 1, tags.len - len - 1);
@@ -195,9 +195,12 @@ static bool is_in_order(const struct archive_query *query, const struct archive_
 {
     int64_t at_ms = query->by_completion ? row->completed_ms : row->created_ms;
 
+    assert(row->id.len > 0);
     if (!query->entities && at_ms < query->from_ms) return false;
-    if (!query->has_after || at_ms > query->after_ms) return true;
-    return at_ms == query->after_ms && bytes_compare(row->id, query->after_id) > 0;
+    if (!query->has_after) return true;
+    if (at_ms != query->after_ms) return (at_ms < query->after_ms) == query->newest_first;
+    int order = bytes_compare(row->id, query->after_id);
+    return query->newest_first ? order < 0 : order > 0;
 }
 
 static void bind_entities(struct db *db, const struct archive_query *query)
@@ -212,20 +215,34 @@ static void bind_entities(struct db *db, const struct archive_query *query)
     if (query->has_after) db_bind_text(db, READER_ENTITIES, 6, query->after_id);
 }
 
+static int statement_of(const struct archive_query *query)
+{
+    if (query->entities) return READER_ENTITIES;
+    if (query->by_completion)
+        return query->newest_first ? READER_BY_COMPLETION_BACK : READER_BY_COMPLETION;
+    return query->newest_first ? READER_BY_CREATION_BACK : READER_BY_CREATION;
+}
+
+/* The position takes the place of the bound that the list begins at, unless that is nearer. */
 static void bind_query(struct db *db, int statement, const struct archive_query *query)
 {
-    bool is_after = query->has_after && query->after_ms >= query->from_ms;
+    int64_t from_ms = query->from_ms;
+    int64_t to_ms = query->to_ms == 0 ? INT64_MAX : query->to_ms;
+    bool is_after = query->has_after &&
+                    (query->newest_first ? query->after_ms < to_ms : query->after_ms >= from_ms);
 
     assert(query->limit > 0);
-    assert((statement == READER_BY_COMPLETION) == query->by_completion);
+    assert(statement == statement_of(query));
     assert(!query->entities);
+    if (is_after && query->newest_first) to_ms = query->after_ms + 1;
+    if (is_after && !query->newest_first) from_ms = query->after_ms;
     db_bind_text(db, statement, 1, query->hub);
-    db_bind_integer(db, statement, 2, is_after ? query->after_ms : query->from_ms);
-    db_bind_integer(db, statement, 3, query->to_ms == 0 ? INT64_MAX : query->to_ms);
+    db_bind_integer(db, statement, 2, from_ms);
+    db_bind_integer(db, statement, 3, to_ms);
     db_bind_integer(db, statement, 4, query->terminal_only);
     db_bind_integer(db, statement, 5, query->status_mask);
     if (query->name.len > 0) db_bind_text(db, statement, 6, query->name);
-    /* Unbound is NULL: no position to be after, or one that is before from_ms anyway. */
+    /* Unbound is NULL: no position to be after, or one that is before the bound anyway. */
     if (is_after) db_bind_text(db, statement, 7, query->after_id);
 }
 
@@ -234,9 +251,7 @@ enum status archive_sqlite_query(struct archive *a, const struct archive_query *
 {
     struct archive_sqlite *s = archive_sqlite_of(a);
     struct archive_reader *r = &s->reader;
-    int statement = query->entities        ? READER_ENTITIES
-                    : query->by_completion ? READER_BY_COMPLETION
-                                           : READER_BY_CREATION;
+    int statement = statement_of(query);
     uint32_t given_n = 0;
     enum db_row found;
     enum status status;

@@ -207,14 +207,16 @@ static enum status count_frame(void *user, const struct journal_frame *frame)
     return OK;
 }
 
-enum status journal_check(struct io *io, const char *directory, uint64_t after_lsn, struct mem *mem,
-                          struct journal_report *report)
+enum status journal_check_frames(struct io *io, const char *directory, uint64_t after_lsn,
+                                 struct mem *mem, journal_replay_fn *fn, void *user,
+                                 struct journal_report *report)
 {
     struct recovery r = {.io = io,
                          .mem = mem,
                          .directory = directory,
                          .after_lsn = after_lsn,
-                         .fn = count_frame,
+                         .fn = fn,
+                         .user = user,
                          .report = report};
 
     assert(directory != NULL);
@@ -225,4 +227,10 @@ enum status journal_check(struct io *io, const char *directory, uint64_t after_l
     segment_list_release(&r.segments);
     assert(status != OK || report->damage[0] == '\0');
     return status;
+}
+
+enum status journal_check(struct io *io, const char *directory, uint64_t after_lsn, struct mem *mem,
+                          struct journal_report *report)
+{
+    return journal_check_frames(io, directory, after_lsn, mem, count_frame, NULL, report);
 }

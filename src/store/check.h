@@ -32,5 +32,9 @@ enum status archive_check(struct io *io, const char *root, const char *directory
  * report->truncated_bytes tells. Statuses as above. */
 enum status journal_check(struct io *io, const char *directory, uint64_t after_lsn, struct mem *mem,
                           struct journal_report *report);
+/* The same, and fn is given those frames: what it answers, if not OK, is the answer. */
+enum status journal_check_frames(struct io *io, const char *directory, uint64_t after_lsn,
+                                 struct mem *mem, journal_replay_fn *fn, void *user,
+                                 struct journal_report *report);
 
 #endif

@@ -648,7 +648,7 @@ static bool has_tag(struct bytes tags, struct bytes tag)
     while (at < end) {
         const uint8_t *stop = memchr(at, '\n', (size_t)(end - at));
         if (stop == NULL) stop = end;
-        if (bytes_equal(bytes_make(at, (size_t)(stop - at)), tag)) return true;
+        if (archive_tag_is(bytes_make(at, (size_t)(stop - at)), tag)) return true;
         at = stop + 1;
     }
     return false;
@@ -671,8 +671,9 @@ static bool is_after(const struct archive_query *query, const struct archive_row
 {
     if (!query->has_after) return true;
     int64_t time_ms = ordering_time(query, row);
-    if (time_ms != query->after_ms) return time_ms > query->after_ms;
-    return bytes_compare(row->id, query->after_id) > 0;
+    int order = bytes_compare(row->id, query->after_id);
+    if (time_ms != query->after_ms) order = time_ms < query->after_ms ? -1 : 1;
+    return query->newest_first ? order < 0 : order > 0;
 }
 
 static bool entity_matches(const struct archive_query *query, const struct archive_row *row)
@@ -718,14 +719,14 @@ static int compare_found(const void *a, const void *b)
     return compare_keys(x->row->hub, x->row->id, y->row->hub, y->row->id);
 }
 
-static enum status give_found(struct found *found, size_t n, uint32_t limit, bool want_snapshot,
-                              archive_row_fn *fn, void *user)
+static enum status give_found(struct found *found, size_t n, uint32_t limit, bool is_backwards,
+                              bool want_snapshot, archive_row_fn *fn, void *user)
 {
     assert(limit > 0);
     if (n > 1) qsort(found, n, sizeof *found, compare_found);
     for (size_t i = 0; i < n && i < limit; i++) {
         assert(i == 0 || compare_found(&found[i - 1], &found[i]) < 0);
-        struct archive_row row = *found[i].row;
+        struct archive_row row = *found[is_backwards ? n - 1 - i : i].row;
         if (!want_snapshot) row.snapshot = BYTES_NONE;
         enum status status = fn(user, &row);
         if (status != OK) return status;
@@ -748,7 +749,8 @@ static enum status mem_query(struct archive *a, const struct archive_query *quer
         if (matches(query, row)) found[n++] = (struct found){ordering_time(query, row), row};
     }
     assert(n < capacity);
-    status = give_found(found, n, query->limit, query->want_snapshot, fn, user);
+    status =
+        give_found(found, n, query->limit, query->newest_first, query->want_snapshot, fn, user);
 out:
     mem_give(store->mem, found, capacity * sizeof *found);
     unlock(store);
@@ -775,7 +777,7 @@ static enum status mem_due(struct archive *a, int64_t before_ms, const struct ar
         found[n++] = this;
     }
     assert(n < capacity);
-    status = give_found(found, n, limit, true, fn, user);
+    status = give_found(found, n, limit, false, true, fn, user);
 out:
     mem_give(store->mem, found, capacity * sizeof *found);
     unlock(store);

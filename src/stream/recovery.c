@@ -43,47 +43,33 @@ static enum status read_head(struct bytes file, uint64_t *lsn, int64_t *time_ns)
     return OK;
 }
 
-static enum status use_snapshot(struct streams *s, struct bytes file, uint64_t *lsn,
-                                int64_t *time_ns)
-{
-    enum status status = read_head(file, lsn, time_ns);
-
-    if (status != OK) return status;
-    return stream_core_restore(
-        &s->core, bytes_make(file.ptr + SNAPSHOT_HEAD_SIZE, file.len - SNAPSHOT_HEAD_SIZE));
-}
-
-static enum status read_snapshot(struct streams *s, char *damage, uint64_t *lsn, int64_t *time_ns)
+enum status stream_snapshot_read(struct io *io, struct mem *mem, struct stream_core *core,
+                                 struct stream_snapshot_head *out)
 {
     struct buffer file;
 
-    buffer_init(&file, &s->own);
-    enum status status = io_read_file(s->io, STREAM_SNAPSHOT_PATH, SNAPSHOT_SIZE_MAX, &file);
+    buffer_init(&file, mem);
+    enum status status = io_read_file(io, STREAM_SNAPSHOT_PATH, SNAPSHOT_SIZE_MAX, &file);
+    if (status == OK) status = read_head(buffer_view(&file), &out->lsn, &out->time_ns);
     if (status == OK) {
-        status = use_snapshot(s, buffer_view(&file), lsn, time_ns);
-        if (status == E_CORRUPT || status == E_VERSION) {
-            (void)snprintf(damage, STREAMS_DAMAGE_SIZE, "the snapshot of the streams: %s",
-                           status_text(status));
-        }
-        s->mover.snapshot_size = file.len;
-    } else if (status == E_NOT_FOUND) {
-        status = OK;
+        out->size = file.len;
+        status = stream_core_restore(
+            core, bytes_make(file.ptr + SNAPSHOT_HEAD_SIZE, file.len - SNAPSHOT_HEAD_SIZE));
     }
     buffer_release(&file);
     return status;
 }
 
-enum status streams_check_snapshot(struct io *io, const char *path, struct mem *mem, uint64_t *lsn)
+static enum status read_snapshot(struct streams *s, char *damage, struct stream_snapshot_head *out)
 {
-    struct buffer file;
-    int64_t time_ns;
+    enum status status = stream_snapshot_read(s->io, &s->own, &s->core, out);
 
-    *lsn = 0;
-    buffer_init(&file, mem);
-    enum status status = io_read_file(io, path, SNAPSHOT_SIZE_MAX, &file);
-    if (status == OK) status = read_head(buffer_view(&file), lsn, &time_ns);
-    buffer_release(&file);
-    return status;
+    if (status == E_CORRUPT || status == E_VERSION) {
+        (void)snprintf(damage, STREAMS_DAMAGE_SIZE, "the snapshot of the streams: %s",
+                       status_text(status));
+    }
+    s->mover.snapshot_size = out->size;
+    return status == E_NOT_FOUND ? OK : status;
 }
 
 /* ---- segments ---- */
@@ -300,16 +286,15 @@ static enum status on_frame(void *user, const struct journal_frame *frame)
 
 enum status streams_recover(struct streams *s, char *damage)
 {
-    uint64_t lsn = 0;
-    int64_t time_ns = 0;
+    struct stream_snapshot_head head = {0};
     struct journal_report report = {0};
     struct replay replay = {s, damage};
 
-    enum status status = read_snapshot(s, damage, &lsn, &time_ns);
+    enum status status = read_snapshot(s, damage, &head);
     if (status == OK) status = fit_segments(s, damage);
     if (status == OK) status = unlink_doomed(s);
     if (status == OK) {
-        status = journal_replay(s->journal, lsn, on_frame, &replay, &report);
+        status = journal_replay(s->journal, head.lsn, on_frame, &replay, &report);
         if (status != OK && damage[0] == '\0') {
             (void)snprintf(damage, STREAMS_DAMAGE_SIZE, "%s", report.damage);
         }
@@ -317,11 +302,11 @@ enum status streams_recover(struct streams *s, char *damage)
     if (status == OK) status = for_all(s, NULL, damage, true);
     if (status == OK) status = unlink_doomed(s);
     if (status != OK) return status;
-    if (report.last_time_ns > time_ns) time_ns = report.last_time_ns;
+    int64_t time_ns = report.last_time_ns > head.time_ns ? report.last_time_ns : head.time_ns;
     clock_init(&s->clock, time_ns, s->env->ops->wall_ns(s->env), s->env->ops->mono_ns(s->env));
     s->now_ns = s->clock.now_ns;
     s->core.now_ns = s->now_ns;
     s->epoch = report.last_epoch + 1;
-    streams_commit_begin(s, report.last_lsn > lsn ? report.last_lsn : lsn);
+    streams_commit_begin(s, report.last_lsn > head.lsn ? report.last_lsn : head.lsn);
     return OK;
 }

@@ -76,14 +76,6 @@ void stream_segments_drop_oldest(struct stream_segments *s)
     memmove(s->items, s->items + 1, s->n * sizeof *s->items);
 }
 
-void stream_segments_drop_newest(struct stream_segments *s)
-{
-    assert(s->n > 0);
-    s->n--;
-    s->size -= s->items[s->n].size;
-    marks_release(s->mem, &s->items[s->n].marks);
-}
-
 struct stream_segment *stream_segments_find(const struct stream_segments *s, uint64_t offset)
 {
     uint32_t low = 0;

@@ -69,7 +69,6 @@ struct stream_segment *stream_segments_push(struct stream_segments *s);
 /* Inserts at its place by first; E_NOMEM, E_EXISTS. */
 enum status stream_segments_insert(struct stream_segments *s, const struct stream_segment *segment);
 void stream_segments_drop_oldest(struct stream_segments *s);
-void stream_segments_drop_newest(struct stream_segments *s);
 /* The one with this offset; NULL: none. */
 struct stream_segment *stream_segments_find(const struct stream_segments *s, uint64_t offset);
 

@@ -203,6 +203,15 @@ enum status streams_recover(struct streams *s, char *damage);
 #define STREAM_SNAPSHOT_PATH "snapshot"
 /* Head of the snapshot's file: magic, version, LSN, time, CRC of what follows; then the core's. */
 void streams_write_snapshot(struct streams *s, uint64_t lsn, struct buffer *out);
+struct stream_snapshot_head {
+    uint64_t lsn;
+    int64_t time_ns;
+    size_t size; /* of the file */
+};
+/* Into a fresh core. E_NOT_FOUND: there is none, and *out is untouched. E_CORRUPT, E_VERSION, E_IO,
+ * E_NOMEM. */
+enum status stream_snapshot_read(struct io *io, struct mem *mem, struct stream_core *core,
+                                 struct stream_snapshot_head *out);
 
 /* binder.c */
 enum status streams_binder_init(struct streams *s);

@@ -95,11 +95,6 @@ struct stream_stats {
 /* From any thread, at any time. */
 void streams_stats(struct streams *s, struct stream_stats *out);
 
-/* For norn check: whether the file of a snapshot is whole, and the frames up to which LSN it stands
- * for, which the journal need not have. E_NOT_FOUND: there is none, which is *lsn 0. E_CORRUPT,
- * E_VERSION, E_IO, E_NOMEM. */
-enum status streams_check_snapshot(struct io *io, const char *path, struct mem *mem, uint64_t *lsn);
-
 /* For tests: the digest of the core. */
 enum status streams_digest(struct streams *s, uint64_t *out);
 

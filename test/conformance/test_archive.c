@@ -245,6 +245,10 @@ static void dump(struct archive *a, struct buffer *out)
     EXPECT_STATUS(OK, archive_query(a, &query, add_row, out));
     query.by_completion = true;
     EXPECT_STATUS(OK, archive_query(a, &query, add_row, out));
+    query.newest_first = true;
+    EXPECT_STATUS(OK, archive_query(a, &query, add_row, out));
+    query.by_completion = false;
+    EXPECT_STATUS(OK, archive_query(a, &query, add_row, out));
     query = (struct archive_query){.hub = text("other"), .limit = 100000};
     EXPECT_STATUS(OK, archive_query(a, &query, add_row, out));
     EXPECT_STATUS(OK, archive_due(a, INT64_MAX - 1, NULL, 100000, add_row, out));
@@ -446,6 +450,45 @@ static void order_body(struct place *p)
     archive_close(a);
 }
 
+static void newest_body(struct place *p)
+{
+    struct archive *a = fill_for_queries(p);
+    struct archive_query query = {.newest_first = true};
+    EXPECT_TEXT("d c2 c1 b a ", ids_of(a, query));
+    query.limit = 3;
+    EXPECT_TEXT("d c2 c1 ", ids_of(a, query));
+    query = (struct archive_query){.newest_first = true, .from_ms = 20, .to_ms = 40};
+    EXPECT_TEXT("c2 c1 b ", ids_of(a, query));
+    query.has_after = true;
+    query.after_ms = 30;
+    query.after_id = text("c2");
+    EXPECT_TEXT("c1 b ", ids_of(a, query));
+    query.after_id = text("c1");
+    EXPECT_TEXT("b ", ids_of(a, query));
+    query.after_id = text("a"); /* before the first of its time: none of it is left */
+    EXPECT_TEXT("b ", ids_of(a, query));
+    query.after_ms = 31;
+    EXPECT_TEXT("c2 c1 b ", ids_of(a, query));
+    query.after_ms = 99; /* beyond the bound, which is nearer */
+    EXPECT_TEXT("c2 c1 b ", ids_of(a, query));
+    query.after_ms = INT64_MAX;
+    EXPECT_TEXT("c2 c1 b ", ids_of(a, query));
+    query.after_ms = INT64_MIN;
+    EXPECT_TEXT("", ids_of(a, query));
+    query = (struct archive_query){.newest_first = true, .by_completion = true};
+    EXPECT_TEXT("d c1 a ", ids_of(a, query));
+    query.has_after = true;
+    query.after_ms = 800;
+    query.after_id = text("c1");
+    EXPECT_TEXT("a ", ids_of(a, query));
+    query = (struct archive_query){.newest_first = true, .name = text("pay")};
+    EXPECT_TEXT("c1 ", ids_of(a, query));
+    archive_close(a);
+}
+
+/* The same rows from the other end, and what is behind a position is then what is older. */
+TEST(queries_go_backwards) { each_backend(newest_body); }
+
 /* Oldest first, ties by id, times inclusive at the beginning and exclusive at the end. */
 TEST(queries_are_ordered_and_bounded) { each_backend(order_body); }
 
@@ -483,6 +526,12 @@ static void filter_body(struct place *p)
     EXPECT_TEXT("c1 ", ids_of(a, (struct archive_query){.tag = text("city=Oslo")}));
     EXPECT_TEXT("", ids_of(a, (struct archive_query){.tag = text("team=blu")}));
     EXPECT_TEXT("", ids_of(a, (struct archive_query){.tag = text("eam=blue")}));
+    EXPECT_TEXT("c1 ", ids_of(a, (struct archive_query){.tag = text("team")}));
+    EXPECT_TEXT("c1 ", ids_of(a, (struct archive_query){.tag = text("city")}));
+    EXPECT_TEXT("", ids_of(a, (struct archive_query){.tag = text("tea")}));
+    EXPECT_TEXT("", ids_of(a, (struct archive_query){.tag = text("eam")}));
+    EXPECT_TEXT("", ids_of(a, (struct archive_query){.tag = text("blue")}));
+    EXPECT_TEXT("", ids_of(a, (struct archive_query){.tag = text("team=")}));
     EXPECT_TEXT("c1 ", ids_of(a, (struct archive_query){.error_part = text("such")}));
     EXPECT_TEXT("", ids_of(a, (struct archive_query){.error_part = text("SUCH_")}));
     EXPECT_TEXT("", ids_of(a, (struct archive_query){.name = text("pay"), .from_ms = 31}));

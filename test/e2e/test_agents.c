@@ -123,6 +123,22 @@ static void expect_result(const char *id, const char *expected)
     norn_info_free(info);
 }
 
+/* What the command says of instance a. */
+static void expect_why(const char *part)
+{
+    char command[TEXT_SIZE];
+    char text[TEXT_SIZE];
+
+    (void)snprintf(command, sizeof command, "'%s' why a --server http://127.0.0.1:%u",
+                   getenv("NORN"), server.port);
+    FILE *why = popen(command, "r");
+    EXPECT(why != NULL);
+    size_t len = fread(text, 1, sizeof text - 1, why);
+    text[len] = '\0';
+    (void)pclose(why);
+    if (strstr(text, part) == NULL) test_fail(__FILE__, __LINE__, "%s is not in %s", part, text);
+}
+
 TEST(a_step_is_done_by_curl)
 {
     char token[600], key[600], answer[TEXT_SIZE];
@@ -130,6 +146,7 @@ TEST(a_step_is_done_by_curl)
     start("a");
     poll_once(token, key, answer);
     EXPECT(strstr(answer, "\"input\":{\"lines\":3}") != NULL);
+    expect_why("with curl at 127.0.0.1:"); /* the name it gave, and where it asked from. S8 */
     EXPECT_EQ(200, complete(token, "{\"box\":7}", answer));
     expect_result("a", "{\"box\":7}");
     close_world();

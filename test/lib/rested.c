@@ -131,6 +131,7 @@ struct line *rested_line(struct rested *r)
         .grpc = service_grpc(r->served.service),
         .http = rest_http(r->rest),
         .is_trusted = !r->is_stranger,
+        .peer = RESTED_PEER,
     };
     EXPECT_STATUS(OK, conn_new(&options, served_now_ns(&r->served), &line->conn));
     return line;

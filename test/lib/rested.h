@@ -11,6 +11,7 @@
 #include "test/lib/served.h"
 
 #define RESTED_LINES_MAX 8
+#define RESTED_PEER "192.0.2.7:40112" /* of every line */
 
 /* One connection, and the answer that is coming on it. */
 struct line {

@@ -332,6 +332,12 @@ static bool is_in_scan(const struct client *client, const struct subject *s)
     return !client->scan_finished_only || s->is_finished;
 }
 
+/* Its lists go over gRPC: see wire_has_rpc(). */
+static bool is_wired(const struct client *client)
+{
+    return client->port.wire != NULL && client->w->options.shards_n == 1;
+}
+
 static void scan_page(struct client *client)
 {
     struct world *w = client->w;
@@ -345,17 +351,12 @@ static void scan_page(struct client *client)
     q->limit = 1 + (uint32_t)rng_below(&w->rng, 80);
     q->terminal_only = client->scan_finished_only;
     q->by_completion = client->scan_finished_only;
+    q->newest_first = client->scan % 2 == 1 && !is_wired(client); /* gRPC has no word for it */
     if (client->scan_by_name) q->name = bytes_of_text(program_name(client->scan_program));
     q->has_after = client->has_position;
     q->after_ms = client->position_ms;
     q->after_id = call_copy(call, client->position_id);
     port_send(&client->port, call, client->scan_node, PATIENCE_NS);
-}
-
-/* Its lists go over gRPC: see wire_has_rpc(). */
-static bool is_wired(const struct client *client)
-{
-    return client->port.wire != NULL && client->w->options.shards_n == 1;
 }
 
 static void scan_begin(struct client *client)

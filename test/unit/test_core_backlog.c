@@ -298,7 +298,7 @@ TEST(a_list_of_what_waits_is_in_order)
     for (int n = 0; n < 10; n++) start_n(k, n % 3 == 0 ? "x" : "y", n, 1);
     for (;;) {
         size_t n = 0;
-        EXPECT_STATUS(OK, backlog_list(backlog_of(k), after, BYTES_NONE, page, 4, &n));
+        EXPECT_STATUS(OK, backlog_list(backlog_of(k), after, false, BYTES_NONE, page, 4, &n));
         for (size_t i = 0; i < n; i++) {
             EXPECT(page[i].order > after);
             after = page[i].order;
@@ -307,6 +307,16 @@ TEST(a_list_of_what_waits_is_in_order)
         if (n < 4) break;
     }
     EXPECT(seen == 9);
+    for (after = UINT64_MAX; seen > 0;) { /* and back */
+        size_t n = 0;
+        EXPECT_STATUS(OK, backlog_list(backlog_of(k), after, true, BYTES_NONE, page, 4, &n));
+        EXPECT(n == 4 || n == seen);
+        for (size_t i = 0; i < n; i++) {
+            EXPECT(page[i].order < after);
+            after = page[i].order;
+            seen--;
+        }
+    }
     struct backlog_name_view names[2];
     EXPECT(backlog_names(backlog_of(k), names, 2) == 2);
     EXPECT(names[0].waiting_n == 6);
@@ -348,7 +358,7 @@ TEST(lines_are_put_into_their_order)
     backlog_check(b);
     EXPECT_EQ(1000, backlog_pick(b, 1, UINT64_MAX, page, 1000));
     for (size_t i = 1; i < 1000; i++) EXPECT(page[i - 1].order < page[i].order);
-    EXPECT_STATUS(OK, backlog_list(b, page[499].order, BYTES_NONE, page, 1000, &n));
+    EXPECT_STATUS(OK, backlog_list(b, page[499].order, false, BYTES_NONE, page, 1000, &n));
     EXPECT_EQ(500, n);
     EXPECT_EQ(1, backlog_lsn(b)); /* by age it is as it came */
     backlog_drop(b, 0);

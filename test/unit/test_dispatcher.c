@@ -281,3 +281,64 @@ TEST(entities_have_filters_and_credit_of_their_own)
     EXPECT(!dispatcher_next(&b.d, &got)); /* nobody wants the others */
     bench_release(&b);
 }
+
+/* Gives the worker one step. */
+static void give_step(struct bench *b)
+{
+    struct dispatch dispatch;
+
+    ready(b, 0, WORK_TASK, "n");
+    EXPECT(dispatcher_next(&b->d, &dispatch));
+    dispatcher_taken(&b->d, &dispatch, true);
+}
+
+/* LockedBy is a name as long as somebody may ask: a poll ends when it is answered, and its step is
+ * being worked on. Who was given nothing is forgotten, and so is the oldest of very many. S8 */
+TEST(names_outlive_their_workers)
+{
+    struct bench b;
+    char name[32];
+    uint32_t first_id = 0;
+
+    bench_init(&b);
+    for (uint32_t n = 0; n < WORKERS_GONE_N + 10; n++) {
+        struct worker idle = worker_make(0, 0);
+        struct worker worker = worker_make(0, 1);
+        (void)snprintf(name, sizeof name, "w-%u", n);
+        idle.name = worker.name = bytes_of_text(name);
+        EXPECT_STATUS(OK, dispatcher_attach(&b.d, &idle));
+        EXPECT_STATUS(OK, dispatcher_attach(&b.d, &worker));
+        give_step(&b);
+        EXPECT_BYTES(bytes_of_text(name), dispatcher_name(&b.d, worker.id));
+        EXPECT_STATUS(OK, dispatcher_detach(&b.d, &idle));
+        EXPECT_STATUS(OK, dispatcher_detach(&b.d, &worker));
+        EXPECT_BYTES(bytes_of_text(name), dispatcher_name(&b.d, worker.id));
+        EXPECT_BYTES(BYTES_NONE, dispatcher_name(&b.d, idle.id));
+        if (n == 0) first_id = worker.id;
+        if (n == 9) EXPECT_BYTES(BYTES_LITERAL("w-0"), dispatcher_name(&b.d, first_id));
+    }
+    EXPECT_BYTES(BYTES_NONE, dispatcher_name(&b.d, first_id));
+    EXPECT_BYTES(BYTES_NONE, dispatcher_name(&b.d, 0));
+    bench_release(&b);
+}
+
+TEST(a_name_is_what_it_is_called_and_where_it_is)
+{
+    struct bench b;
+    struct arena arena;
+    char large[300];
+
+    bench_init(&b);
+    arena_init(&arena, &b.mem, 256);
+    EXPECT_BYTES(BYTES_LITERAL("w at [::1]:5"),
+                 worker_name_make(&arena, BYTES_LITERAL("w"), "[::1]:5"));
+    EXPECT_BYTES(BYTES_LITERAL("w"), worker_name_make(&arena, BYTES_LITERAL("w"), ""));
+    EXPECT_BYTES(BYTES_LITERAL("[::1]:5"), worker_name_make(&arena, BYTES_NONE, "[::1]:5"));
+    EXPECT_BYTES(BYTES_NONE, worker_name_make(&arena, BYTES_NONE, ""));
+    memset(large, 'x', sizeof large);
+    struct bytes cut = worker_name_make(&arena, bytes_make(large, sizeof large), "[::1]:5");
+    EXPECT_EQ(WORKER_NAME_SIZE_MAX, cut.len);
+    EXPECT_BYTES(BYTES_LITERAL("xx at [::1]:5"), bytes_make(cut.ptr + cut.len - 13, 13));
+    arena_release(&arena);
+    bench_release(&b);
+}

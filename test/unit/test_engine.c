@@ -247,6 +247,53 @@ static void count_rows(struct request *r)
     }
 }
 
+struct seen_rows {
+    uint32_t n;
+    int64_t last_ms;
+    char last_id[64];
+    bool is_unordered;
+};
+
+static void see_rows(struct request *r)
+{
+    struct seen_rows *seen = r->user;
+
+    for (size_t i = 0; i < r->rows_n; i++) {
+        int64_t ms = r->rows[i].created_ns / NS_PER_MS;
+        struct bytes id = key_id(r->rows[i].key);
+        int order = bytes_compare(id, bytes_of_text(seen->last_id));
+        if (ms != seen->last_ms) order = ms < seen->last_ms ? -1 : 1;
+        bool is_right = r->query.newest_first ? order < 0 : order > 0;
+        if (seen->n++ > 0 && !is_right) seen->is_unordered = true;
+        seen->last_ms = ms;
+        (void)snprintf(seen->last_id, sizeof seen->last_id, "%.*s", (int)id.len,
+                       (const char *)id.ptr);
+    }
+}
+
+/* How many there are, page by page over all shards; each is behind the one before it. */
+static uint32_t walk(struct engine *e, bool newest_first, uint32_t limit)
+{
+    struct seen_rows seen = {0};
+    bool has_more = true;
+
+    while (has_more) {
+        struct request list = {.kind = REQUEST_QUERY, .done = see_rows, .user = &seen};
+        char after[64];
+        memcpy(after, seen.last_id, sizeof after);
+        list.query.hub = BYTES_LITERAL("h");
+        list.query.limit = limit;
+        list.query.newest_first = newest_first;
+        list.query.has_after = seen.n > 0;
+        list.query.after_ms = seen.last_ms;
+        list.query.after_id = bytes_of_text(after);
+        EXPECT_STATUS(OK, engine_call(e, &list));
+        has_more = list.has_more;
+    }
+    EXPECT(!seen.is_unordered);
+    return seen.n;
+}
+
 /* With several shards, messages cross between them, and a list is one list. */
 TEST(shards_work_together)
 {
@@ -279,6 +326,9 @@ TEST(shards_work_together)
     EXPECT_STATUS(OK, engine_call(e, &list));
     EXPECT(list.has_more);
     EXPECT(rows_n > 0 && rows_n <= 7);
+    EXPECT_EQ(2 * N, walk(e, false, 7));
+    EXPECT_EQ(2 * N, walk(e, true, 7));
+    EXPECT_EQ(2 * N, walk(e, true, 1000));
     for (uint32_t i = 0; i < 3; i++) agent_stop(&agents[i]);
     engine_close(e);
     for (uint32_t i = 0; i < 3; i++) agent_release(&agents[i]);

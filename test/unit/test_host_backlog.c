@@ -441,6 +441,133 @@ static void remember_last(struct request *r)
     ask_done(r);
 }
 
+/* The same, newest first: what waits is most of the first pages. */
+TEST(lists_show_what_waits_newest_first)
+{
+    struct world w;
+    struct ask page;
+    char all[4200] = "";
+    small_world(&w);
+    world_open(&w);
+    w.holds_work = true;
+    for (int i = 0; i < 12; i++) {
+        char id[8];
+        (void)snprintf(id, sizeof id, "i%02d", i);
+        EXPECT_STATUS(OK, world_start(&w, id, i % 2 == 0 ? "seq1" : "seq2"));
+        if (i % 3 == 0) world_advance_ms(&w, 1); /* some share their millisecond */
+    }
+    EXPECT_EQ(4, world_stats(&w).backlog);
+    last_row.id[0] = '\0';
+    for (int n = 0; n < 20; n++) {
+        char after[16];
+        memcpy(after, last_row.id, sizeof after);
+        ask_init(&page, &w, REQUEST_QUERY, "list");
+        page.request.done = remember_last;
+        page.request.query.hub = BYTES_LITERAL("h");
+        page.request.query.limit = 2;
+        page.request.query.newest_first = true;
+        page.request.query.has_after = after[0] != '\0';
+        page.request.query.after_id = bytes_of_text(after);
+        page.request.query.after_ms = last_row.ms;
+        ask_run(&page);
+        EXPECT_STATUS(OK, page.request.status);
+        size_t all_len = strlen(all);
+        snprintf(all + all_len, sizeof all - all_len, "%s", page.rows);
+        if (!page.request.has_more) break;
+        if (n == 0) { /* two are admitted meanwhile, one starts */
+            EXPECT_STATUS(OK, ask_client(&w, REQUEST_SUSPEND, "i08"));
+            EXPECT_STATUS(OK, ask_client(&w, REQUEST_SUSPEND, "i09"));
+            EXPECT_STATUS(OK, world_start(&w, "new", "seq1"));
+        }
+    }
+    EXPECT_TEXT("i11 i10 i09 i08 i07 i06 i05 i04 i03 i02 i01 i00 ", all);
+    w.holds_work = false;
+    world_answer(&w);
+    world_release(&w);
+}
+
+/* What a walk has seen. */
+static struct {
+    uint32_t n;
+    bool is_unordered;
+    char id[16];
+    int64_t ms;
+} walked;
+
+static void walk_rows(struct request *r)
+{
+    for (size_t i = 0; i < r->rows_n; i++) {
+        int64_t ms = r->rows[i].created_ns / NS_PER_MS;
+        struct bytes id = key_id(r->rows[i].key);
+        int order = bytes_compare(id, bytes_of_text(walked.id));
+        if (ms != walked.ms) order = ms < walked.ms ? -1 : 1;
+        bool is_right = r->query.newest_first ? order < 0 : order > 0;
+        walked.is_unordered = walked.is_unordered || (walked.n > 0 && !is_right);
+        walked.n++;
+        walked.ms = ms;
+        (void)snprintf(walked.id, sizeof walked.id, "%.*s", (int)id.len, (const char *)id.ptr);
+    }
+    container_of(r, struct ask, request)->is_done = true;
+}
+
+static uint32_t walk_all(struct world *w, bool newest_first, struct bytes name, struct bytes prefix)
+{
+    struct ask page = {0};
+
+    memset(&walked, 0, sizeof walked);
+    do {
+        char after[16];
+        memcpy(after, walked.id, sizeof after);
+        ask_init(&page, w, REQUEST_QUERY, "list");
+        page.request.done = walk_rows;
+        page.request.query.hub = BYTES_LITERAL("h");
+        page.request.query.limit = 999;
+        page.request.query.name = name;
+        page.request.query.id_prefix = prefix;
+        page.request.query.newest_first = newest_first;
+        page.request.query.has_after = walked.n > 0;
+        page.request.query.after_id = bytes_of_text(after);
+        page.request.query.after_ms = walked.ms;
+        ask_run(&page);
+        EXPECT_STATUS(OK, page.request.status);
+    } while (page.request.has_more);
+    EXPECT(!walked.is_unordered);
+    return walked.n;
+}
+
+/* More wait than are read for one page: it ends where the next of them might come in between. */
+TEST(lists_of_very_many_that_wait)
+{
+    enum { N = 5000 };
+    struct world w;
+    small_world(&w);
+    w.options.backlog_n_max = 10 * N;
+    world_open(&w);
+    w.holds_work = true;
+    for (int i = 0; i < N; i++) {
+        char id[16];
+        /* The order of ids is another one. One of each millisecond is an x; the first is active. */
+        (void)snprintf(id, sizeof id, "%c%04d", i % 40 == 1 ? 'x' : 'i', i * 7919 % N);
+        EXPECT_STATUS(OK, world_start(&w, id, i % 5 == 0 ? "seq1" : "seq2"));
+        if (i % 40 == 0) world_advance_ms(&w, 1);
+    }
+    EXPECT(world_stats(&w).backlog > N - 100);
+    for (int is_newest = 0; is_newest < 2; is_newest++) {
+        EXPECT_EQ(N, walk_all(&w, is_newest, BYTES_NONE, BYTES_NONE));
+        EXPECT_EQ(N / 5, walk_all(&w, is_newest, BYTES_LITERAL("seq1"), BYTES_NONE));
+        EXPECT_EQ(N / 40, walk_all(&w, is_newest, BYTES_NONE, BYTES_LITERAL("x")));
+        /* Alone in what is looked for, about where the first part of those that wait ends. */
+        for (int i = (is_newest ? N - 2048 : 2048) / 40 * 40 - 119; i < N - 1500; i += 40) {
+            char id[16];
+            (void)snprintf(id, sizeof id, "x%04d", i * 7919 % N);
+            if (i < 2300 || is_newest)
+                EXPECT_EQ(1, walk_all(&w, is_newest, BYTES_NONE, bytes_of_text(id)));
+        }
+    }
+    w.holds_work = false;
+    world_release(&w);
+}
+
 /* What waits stands in lists, in its place, once, whatever is admitted between two pages. */
 TEST(lists_show_what_waits)
 {

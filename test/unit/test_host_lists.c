@@ -102,6 +102,81 @@ TEST(pages_give_each_instance_once)
     world_release(&w);
 }
 
+static char seen_id[16];
+static int64_t seen_ms;
+
+static void remember_last(struct request *r)
+{
+    if (r->status == OK && r->rows_n > 0) {
+        const struct instance_view *last = &r->rows[r->rows_n - 1];
+        struct bytes id = key_id(last->key);
+        (void)snprintf(seen_id, sizeof seen_id, "%.*s", (int)id.len, (const char *)id.ptr);
+        seen_ms = view_time_ms(last, r->query.by_completion);
+    }
+    ask_done(r);
+}
+
+/* All pages of the list, one after the other. `between` is called before each but the first. */
+static void list_all(struct world *w, const struct request_query *query, char *all, size_t size,
+                     void (*between)(struct world *w, int page))
+{
+    struct ask a;
+    char after[16];
+
+    seen_id[0] = all[0] = '\0';
+    for (int page = 0;; page++) {
+        if (page > 0 && between != NULL) between(w, page);
+        memcpy(after, seen_id, sizeof after);
+        ask_init(&a, w, REQUEST_QUERY, "");
+        a.request.query = *query;
+        a.request.query.hub = BYTES_LITERAL("h");
+        a.request.query.has_after = page > 0;
+        a.request.query.after_ms = seen_ms;
+        a.request.query.after_id = bytes_of_text(after);
+        a.request.done = remember_last;
+        (void)list_run(&a);
+        size_t len = strlen(all);
+        (void)snprintf(all + len, size - len, "%s", a.rows);
+        if (!a.request.has_more) return;
+    }
+}
+
+/* Others start some, and what was in memory goes to the archive, and some of it comes back. */
+static void disturb(struct world *w, int page)
+{
+    struct ask raise;
+
+    start_some(w, 50 + 2 * page, 2, "wait");
+    if (page == 1) archive_all(w);
+    if (page != 2) return;
+    ask_init(&raise, w, REQUEST_RAISE, "i04");
+    raise.request.client.name = BYTES_LITERAL("other");
+    ask_run(&raise);
+}
+
+/* Newest first, page by page: what was there when the list began appears exactly once, and what
+ * came later not at all, wherever each of them is meanwhile. */
+TEST(pages_go_backwards)
+{
+    static const char expected[] = "i12 i11 i10 i09 i08 i07 i06 i05 i04 i03 i02 i01 i00 ";
+
+    for (uint32_t limit = 1; limit < 15; limit++) {
+        struct world w;
+        char all[400];
+        struct request_query query = {.newest_first = true, .limit = limit};
+        world_init(&w);
+        world_open(&w);
+        start_some(&w, 0, 3, "seq1");
+        start_some(&w, 3, 4, "wait");
+        archive_all(&w);
+        start_some(&w, 7, 6, "wait");
+        test_note("limit %u", limit);
+        list_all(&w, &query, all, sizeof all, disturb);
+        EXPECT_TEXT(expected, all);
+        world_release(&w);
+    }
+}
+
 /* While the archive is being read for a list, an instance moves there from memory: it was in
  * neither place when each was looked at, and must be listed all the same. */
 TEST(list_has_what_leaves_memory_meanwhile)
@@ -181,6 +256,22 @@ struct filter_case {
     const char *expected;
 };
 
+/* The same ones, from the end, in pages of 2. */
+static void expect_backwards(struct world *w, const struct filter_case *c)
+{
+    struct request_query query = c->query;
+    char all[400];
+    char reversed[400] = "";
+
+    query.newest_first = true;
+    query.limit = 2;
+    list_all(w, &query, all, sizeof all, NULL);
+    for (size_t len = strlen(all); len > 0; len -= 4) {
+        (void)snprintf(reversed + strlen(reversed), 5, "%.4s", all + len - 4);
+    }
+    EXPECT_TEXT(c->expected, reversed);
+}
+
 static void expect_filters(struct world *w)
 {
     int64_t start_ms = WORLD_START_NS / NS_PER_MS;
@@ -202,6 +293,10 @@ static void expect_filters(struct world *w)
         {"from and to", {.from_ms = start_ms + 1, .to_ms = start_ms + 3}, "i01 i02 "},
         {"tag", {.tag = BYTES_LITERAL("colour=red")}, "x06 "},
         {"part of a tag", {.tag = BYTES_LITERAL("colour=re")}, ""},
+        {"key of a tag", {.tag = BYTES_LITERAL("colour")}, "x06 "},
+        {"part of a key", {.tag = BYTES_LITERAL("colou")}, ""},
+        {"value of a tag", {.tag = BYTES_LITERAL("red")}, ""},
+        {"no value of a tag", {.tag = BYTES_LITERAL("colour=")}, ""},
         {"everything",
          {.status_mask = 1u << STATUS_RUNNING,
           .name = BYTES_LITERAL("wait"),
@@ -217,6 +312,7 @@ static void expect_filters(struct world *w)
         a.request.query.hub = BYTES_LITERAL("h");
         a.request.query.limit = 50;
         EXPECT_TEXT(cases[i].expected, list_run(&a));
+        expect_backwards(w, &cases[i]);
     }
 }
 

@@ -57,6 +57,8 @@ TEST(filters_choose)
     expect_count(line, "status=failed,completed", "{\"count\":3,\"isExact\":true}");
     expect_count(line, "name=nobodys", "{\"count\":3,\"isExact\":true}");
     expect_count(line, "idPrefix=f-", "{\"count\":2,\"isExact\":true}");
+    expect_count(line, "tag=t", "{\"count\":6,\"isExact\":true}");
+    expect_count(line, "tag=w-2", "{\"count\":0,\"isExact\":true}");
     expect_count(line, "tag=t%3Dw-2", "{\"count\":1,\"isExact\":true}");
     expect_count(line, "error=went", "{\"count\":2,\"isExact\":true}");
     expect_count(line, "from=1h", "{\"count\":6,\"isExact\":true}");
@@ -73,13 +75,23 @@ TEST(wrong_filters_are_refused)
 {
     struct line *line = open_world();
     static const char *const bad[] = {
-        "status=finished", "status=completed,",
-        "from=yesterday",  "limit=0",
-        "limit=1001",      "limit=x",
-        "cursor=x",        "cursor=k12",
-        "from=1h&from=2h", "from=1h&completedFrom=1h",
-        "states=failed",   "payloads=maybe",
-        "tag=t",           "cursor=kzzzzzzzzzzzzzzzz61",
+        "status=finished",
+        "status=completed,",
+        "from=yesterday",
+        "limit=0",
+        "limit=1001",
+        "limit=x",
+        "cursor=x",
+        "cursor=k12",
+        "from=1h&from=2h",
+        "from=1h&completedFrom=1h",
+        "states=failed",
+        "payloads=maybe",
+        "order=up",
+        "cursor=kzzzzzzzzzzzzzzzz61",
+        "order=newest&cursor=k000000000000000061",
+        "cursor=n000000000000000061",
+        "order=oldest&cursor=n000000000000000061",
     };
     char path[200];
 
@@ -90,6 +102,33 @@ TEST(wrong_filters_are_refused)
         if (status != 400) EXPECT_TEXT("refused", bad[n]);
         EXPECT(line_has(line, "\"code\":\"bad-parameter\""));
     }
+    rested_close(&world);
+}
+
+/* Newest first, while others are started: each once, those that came later not at all. */
+TEST(pages_go_backwards)
+{
+    struct line *line = open_world();
+    char path[400] = "/v1/instances?limit=2&order=newest";
+    char next[256];
+    char id[32];
+    char all[200] = "";
+
+    start_some(line);
+    for (int page = 0;; page++) {
+        EXPECT_EQ(200, rested_ask(line, "GET", path, NULL, NULL));
+        bool has_more = line_value(line, "next", next);
+        for (const char *at = line_body(line); (at = strstr(at, "{\"id\":\"")) != NULL; at += 7) {
+            size_t len = strlen(all);
+            (void)snprintf(all + len, sizeof all - len, "%.3s ", at + 7);
+        }
+        if (!has_more) break;
+        EXPECT(next[0] == 'n');
+        (void)snprintf(id, sizeof id, "late-%d", page);
+        start(line, "nobodys", id, false);
+        (void)snprintf(path, sizeof path, "/v1/instances?order=newest&limit=2&cursor=%s", next);
+    }
+    EXPECT_TEXT("d-1 f-2 f-1 w-3 w-2 w-1 ", all);
     rested_close(&world);
 }
 

@@ -156,9 +156,10 @@ TEST(why_tells_what_it_waits_for)
     start(line, "a", "seq1");
     await_why(line, "a", "\"worker\":\"step\"");
     EXPECT(line_has(line, "\"status\":\"running\",\"reason\":\"RUNNING: waits for step 0"));
-    EXPECT(line_has(line, "\"tasks\":[{\"taskId\":0,\"name\":\"step\",\"state\":\"Pending\","
-                          "\"lockedBy\":null,\"completeBy\":null,\"failureCount\":0,"
-                          "\"retryAt\":null,\"attempts\":20}]"));
+    EXPECT(line_has(line,
+                    "\"tasks\":[{\"taskId\":0,\"name\":\"step\",\"state\":\"Pending\","
+                    "\"lockedBy\":null,\"workerId\":null,\"completeBy\":null,\"failureCount\":0,"
+                    "\"retryAt\":null,\"attempts\":20}]"));
     start(line, "b", "nap");
     await_why(line, "b", "\"timers\":[{\"timerId\":0,\"fireAt\":\"2");
     EXPECT(line_has(line, "\"isParked\":false"));
@@ -183,7 +184,10 @@ TEST(an_agent_does_a_step)
     EXPECT(line_has(line, "\"name\":\"step\",\"instanceId\":\"a\",\"taskId\":0"));
     EXPECT(line_has(line, "\"attempt\":1"));
     EXPECT(line_has(line, "\"completeBy\":\"2"));
-    await_why(other, "a", "\"state\":\"Processing\",\"lockedBy\":\"");
+    /* The poll has ended, and the worker's name is known all the same. S8 */
+    await_why(other, "a",
+              "\"state\":\"Processing\",\"lockedBy\":\"w-1 at " RESTED_PEER "\",\"workerId\":");
+    EXPECT(!line_has(other, "\"workerId\":null"));
     EXPECT(line_has(other, "\"completeBy\":\"2"));
 
     EXPECT_EQ(200, tell(line, token, "renew", "{\"lease\":\"5m\"}"));
@@ -197,6 +201,7 @@ TEST(an_agent_does_a_step)
 
     EXPECT_EQ(200, poll_for(line, NULL));
     EXPECT(line_has(line, "\"attempt\":2"));
+    await_why(other, "a", "\"lockedBy\":\"" RESTED_PEER "\"");
     EXPECT(line_value(line, "token", token));
     EXPECT(line_value(line, "idempotencyKey", again));
     EXPECT_TEXT(key, again);
@@ -252,7 +257,8 @@ TEST(a_poll_waits)
     struct line *other = rested_line(&world);
     rested_send(line, "POST", "/v1/agents/step/poll", NULL, "{\"wait\":\"10s\"}");
     EXPECT_EQ(200, rested_ask(other, "GET", "/v1/workers", NULL, NULL));
-    EXPECT(line_has(other, "\"kind\":\"http\",\"hub\":\"default\",\"names\":[\"step\"]"));
+    EXPECT(line_has(other, "\"kind\":\"http\",\"hub\":\"default\",\"worker\":\"" RESTED_PEER
+                           "\",\"names\":[\"step\"]"));
     EXPECT_EQ(0, line->status);
     rested_advance_ms(&world, 9000);
     EXPECT_EQ(0, line->status);

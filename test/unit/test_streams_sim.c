@@ -14,6 +14,7 @@
  */
 #include "base/clock.h"
 #include "base/log.h"
+#include "stream/check.h"
 #include "test/lib/stream_world.h"
 #include "test/lib/test.h"
 
@@ -61,6 +62,7 @@ struct ask {
 
 struct model {
     struct stream_world w;
+    uint64_t seed;
     struct rng rng;
     struct message messages[MESSAGES_MAX];
     uint32_t messages_n;
@@ -386,11 +388,26 @@ static void recover(void)
     }
 }
 
+static void on_damage(void *user, enum streams_part part, const char *what)
+{
+    (void)user;
+    test_note("SEED=%llu, part %d: %s", (unsigned long long)m.seed, (int)part, what);
+}
+
+/* What a crash leaves is no damage, whenever it came. */
+static void expect_undamaged(void)
+{
+    struct streams_report report;
+
+    EXPECT_STATUS(OK, streams_check(m.w.disk, &m.w.mem, on_damage, NULL, &report));
+}
+
 static void crash(void)
 {
     bool is_power = rng_chance(&m.rng, 500);
 
     stream_world_crash(&m.w, is_power);
+    expect_undamaged();
     collect(); /* E_CLOSED */
     for (uint32_t i = 0; i < CALLS_N; i++) EXPECT(!m.asks[i].is_busy);
     if (rng_chance(&m.rng, 300)) {
@@ -478,6 +495,7 @@ static void run_seed(uint64_t seed)
 {
     test_note("SEED=%llu", (unsigned long long)seed);
     memset(&m, 0, sizeof m);
+    m.seed = seed;
     rng_init(&m.rng, seed * 2 + 1);
     stream_world_init(&m.w, seed);
     EXPECT_STATUS(OK, stream_world_open(&m.w));
@@ -508,6 +526,7 @@ static void run_seed(uint64_t seed)
     uint64_t after;
     EXPECT_STATUS(OK, streams_digest(m.w.s, &before));
     stream_world_crash(&m.w, true);
+    expect_undamaged();
     EXPECT_STATUS(OK, stream_world_open(&m.w));
     EXPECT_STATUS(OK, streams_digest(m.w.s, &after));
     EXPECT(before == after);
