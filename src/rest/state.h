@@ -101,7 +101,12 @@ struct ask_ops {
     void (*writable)(struct ask *ask); /* http_is_full() was true and is false now */
     void (*time)(struct ask *ask);     /* what ask_set_time() said has come */
     void (*drain)(struct ask *ask);    /* the server stops: answer soon */
+    /* The peer has ended its side, and waits or is gone: who would take something from others to
+     * give it to this one answers with nothing. */
+    void (*half_closed)(struct ask *ask);
 };
+/* half_closed of all that take nothing from anybody. */
+void ask_goes_on(struct ask *ask);
 
 typedef void route_fn(struct ask *ask);
 
