@@ -104,14 +104,15 @@ static bool begin_head(struct h1 *h1)
 }
 
 /* The request cannot be understood or taken: where the next one would start is not known either. */
-static void refuse(struct h1 *h1, unsigned status)
+static void refuse(struct h1 *h1, enum http_refusal why)
 {
     struct h1_request *r = h1->next;
 
-    if (status != 413 && status != 503) h1->counters->http_malformed++;
+    if (why != REFUSAL_LARGE_BODY && why != REFUSAL_CROWDED && why != REFUSAL_TOO_SLOW)
+        h1->counters->http_malformed++;
     h1->next = NULL;
     forget_input(h1);
-    h1_refuse(h1, r, status);
+    h1_refuse(h1, r, why);
 }
 
 /* One empty line before a request is allowed and means nothing. False: it may be half of one. */
@@ -133,11 +134,12 @@ static bool read_head(struct h1 *h1)
 
     if (!skip_empty_line(h1)) return false;
     const uint8_t *at = h1->in.ptr + h1->in_at;
-    unsigned refusal = head_find(&h1->search, bytes_make(at, came(h1)), &r->head_size);
-    if (refusal == 0 && r->head_size == 0) return false;
-    if (refusal == 0) refusal = head_parse(bytes_make(at, r->head_size), &r->head);
-    if (refusal == 0 && r->head.body_size > h1->limits->message_size_max) refusal = 413;
-    if (refusal != 0) {
+    enum http_refusal refusal = head_find(&h1->search, bytes_make(at, came(h1)), &r->head_size);
+    if (refusal == REFUSAL_NONE && r->head_size == 0) return false;
+    if (refusal == REFUSAL_NONE) refusal = head_parse(bytes_make(at, r->head_size), &r->head);
+    if (refusal == REFUSAL_NONE && r->head.body_size > h1->limits->message_size_max)
+        refusal = REFUSAL_LARGE_BODY;
+    if (refusal != REFUSAL_NONE) {
         refuse(h1, refusal);
         return false;
     }
@@ -171,7 +173,7 @@ static bool take_request(struct h1 *h1, size_t size, size_t taken)
         h1->in_at += taken;
     }
     if (r->bytes.failed) {
-        refuse(h1, 503);
+        refuse(h1, REFUSAL_CROWDED);
         return false;
     }
     e->method = part(r, r->head.method);
@@ -189,9 +191,10 @@ static bool read_chunks(struct h1 *h1)
     size_t at = h1->in_at + r->head_size + r->body_size;
     size_t taken = 0;
     size_t made = 0;
-    unsigned refusal = chunks_read(&h1->chunks, h1->in.ptr + at, h1->in.len - at, &taken, &made);
+    enum http_refusal refusal =
+        chunks_read(&h1->chunks, h1->in.ptr + at, h1->in.len - at, &taken, &made);
 
-    if (refusal != 0) {
+    if (refusal != REFUSAL_NONE) {
         refuse(h1, refusal);
         return false;
     }
@@ -236,7 +239,7 @@ static bool read_next(struct h1 *h1)
 /* The peer has ended its side, and all that it sent before was read. */
 static void end_input(struct h1 *h1)
 {
-    if (h1->phase == H1_HEAD || h1->phase == H1_BODY) refuse(h1, 400); /* it is cut short */
+    if (h1->phase == H1_HEAD || h1->phase == H1_BODY) refuse(h1, REFUSAL_CUT_SHORT);
     h1->is_deaf = true;
 }
 
@@ -288,7 +291,7 @@ enum status h1_feed(struct h1 *h1, int64_t now_ns, struct bytes bytes)
     if (h1->phase == H1_BODY && h1->held > SMALL_SIZE &&
         *h1->unfinished_all > h1->limits->unfinished_size_total) {
         h1->counters->requests_too_large++;
-        refuse(h1, 503);
+        refuse(h1, REFUSAL_CROWDED);
         count_held(h1);
     }
     return h1->is_over ? E_CLOSED : OK;
@@ -368,7 +371,10 @@ int64_t h1_tick(struct h1 *h1, int64_t now_ns)
     if (h1->phase == H1_BODY) due_ns = h1->body_due_ns;
     if (due_ns > now_ns) return due_ns;
     (*counter)++;
-    h1->is_over = true;
+    if (h1->phase == H1_WAITING)
+        h1->is_over = true;
+    else
+        refuse(h1, REFUSAL_TOO_SLOW);
     conn_wake(h1->conn);
     return INT64_MAX;
 }

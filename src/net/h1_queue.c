@@ -185,13 +185,26 @@ void h1_give_to_service(struct h1 *h1, struct h1_request *r)
     if (h1->is_input_over) h1_tell_half_closed(h1);
 }
 
-void h1_refuse(struct h1 *h1, struct h1_request *r, unsigned status)
+/* The layer's own words in the place of the service's. */
+static void write_refusal(struct h1_request *r, enum http_refusal why)
+{
+    struct h1 *h1 = r->h1;
+    struct buffer body;
+
+    buffer_init(&body, h1->mem);
+    const char *type = exchange_refuse(&r->exchange, h1->service, why, &body);
+    h1_write_answer(r, http_refusal_status(why), type, buffer_view(&body));
+    buffer_release(&body);
+}
+
+void h1_refuse(struct h1 *h1, struct h1_request *r, enum http_refusal why)
 {
     r->is_last = true;
     r->exchange.is_head = false;
     buffer_clear(&r->bytes);
     push(h1, r);
-    h1_write_answer(r, status, "text/plain", bytes_of_text(http_status_reason(status)));
+    write_refusal(r, why);
+    exchange_end(&r->exchange);
     end(r);
 }
 
@@ -284,8 +297,7 @@ static void exchange_answer(struct http_exchange *e, unsigned status, const char
 
     if (r->h1 != NULL && is_too_much(r->h1, body.len)) {
         r->h1->counters->answers_too_large++;
-        buffer_clear(&e->fields);
-        h1_write_answer(r, 503, "text/plain", bytes_of_text(http_status_reason(503)));
+        write_refusal(r, REFUSAL_UNTAKEN);
     } else if (r->h1 != NULL) {
         h1_write_answer(r, status, type, body);
     }

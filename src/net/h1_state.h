@@ -101,7 +101,7 @@ bool h1_may_join(const struct h1 *h1, const struct h1_request *r);
 /* Under way from now on; the service has it, and may have ended it on return. */
 void h1_give_to_service(struct h1 *h1, struct h1_request *r);
 /* The layer's own answer takes the request's place, and the connection ends with it. */
-void h1_refuse(struct h1 *h1, struct h1_request *r, unsigned status);
+void h1_refuse(struct h1 *h1, struct h1_request *r, enum http_refusal why);
 /* The peer has ended its side: tells those that are under way. */
 void h1_tell_half_closed(struct h1 *h1);
 /* Room was made in the output. */

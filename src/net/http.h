@@ -17,6 +17,7 @@
 
 #include "base/bytes.h"
 #include "base/status.h"
+#include "net/refusal.h"
 
 struct http_exchange;
 
@@ -38,6 +39,9 @@ struct http_service {
      * says. Has to be an equivalence: those beside the same are beside each other. NULL: never. */
     bool (*is_beside)(void *user, const struct http_exchange *before,
                       const struct http_exchange *next);
+    /* The layer refuses a request: writes what its peer is told, and answers the media type
+     * (static). NULL: it is told the reason, as text. */
+    const char *(*refusal)(void *user, enum http_refusal why, struct buffer *body);
 };
 
 /* "GET"; valid while the exchange lives, as all below. */

@@ -97,7 +97,7 @@ static void on_request(void *user, struct http_exchange *exchange)
     struct ask *ask = ask_new(r, exchange);
 
     if (ask == NULL) {
-        http_answer(exchange, 503, "text/plain", BYTES_LITERAL("out of memory\n"));
+        exchange_busy(exchange);
         return;
     }
     r->stats.requests++;
@@ -263,6 +263,7 @@ enum status rest_new(const struct front_options *options, int64_t now_ns, struct
         .closed = on_closed,
         .half_closed = on_half_closed,
         .is_beside = is_beside,
+        .refusal = problem_of_refusal,
     };
     list_init(&r->asks);
     list_init(&r->spare);
