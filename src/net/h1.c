@@ -283,7 +283,10 @@ enum status h1_feed(struct h1 *h1, int64_t now_ns, struct bytes bytes)
 {
     h1->now_ns = now_ns;
     if (h1->is_over) return E_CLOSED;
-    if (h1->is_deaf) return OK;
+    if (h1->is_deaf) {
+        h1->ignored_size += bytes.len;
+        return OK;
+    }
     append_input(h1, bytes);
     if (h1->phase == H1_BODY)
         h1->body_due_ns = conn_body_due_ns(h1->limits, h1->body_due_ns, now_ns, bytes.len);
@@ -310,7 +313,9 @@ bool h1_wants_read(const struct h1 *h1)
 {
     bool is_waiting = h1->phase == H1_READY || !h1_has_room(h1);
 
-    if (h1->is_deaf || h1->is_over || h1->is_input_over) return false;
+    if (h1->is_over || h1->is_input_over) return false;
+    /* What comes means nothing, but its end does: the peer may go away. */
+    if (h1->is_deaf) return h1->ignored_size < AHEAD_SIZE_MAX;
     return !is_waiting || came(h1) < AHEAD_SIZE_MAX;
 }
 

@@ -74,6 +74,7 @@ struct h1 {
     size_t *unfinished_all;
     struct buffer in; /* what came and belongs to no complete request, from in_at on */
     size_t in_at;
+    size_t ignored_size; /* came when nothing more was read */
     struct head_search search;
     bool is_empty_line_over; /* before the head; there was one, or there will be none */
     struct chunks chunks;

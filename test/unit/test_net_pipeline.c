@@ -254,7 +254,6 @@ TEST(a_bad_request_is_refused_in_its_turn)
     begin();
     EXPECT_TEXT("", say(GET("/1") GET("/2") "GET /3 HTTP/1.1\r\n\r\n" GET("/4")));
     EXPECT_EQ(2, held_n);
-    EXPECT(!conn_wants_read(w.conn));
     EXPECT(!conn_is_over(w.conn));
     EXPECT_TEXT("", say(GET("/5")));
     answer(1);
@@ -338,7 +337,6 @@ TEST(an_answer_that_is_cut_off_ends_the_connection_in_its_turn)
     http_finish(held[1], false);
     held[1] = NULL;
     EXPECT(!conn_is_over(w.conn));
-    EXPECT(!conn_wants_read(w.conn));
     answer(0);
     EXPECT_TEXT(ANSWER("2", "/1") "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", told());
     EXPECT(conn_is_over(w.conn));
@@ -421,6 +419,25 @@ TEST(a_half_closed_peer_gets_all_its_answers)
     EXPECT_TEXT(ANSWER("2", "/3"), told());
     EXPECT(conn_is_over(w.conn));
     EXPECT_EQ(0, closed_n);
+    world_release(&w);
+}
+
+/* It is looked at until it ends, whatever it says behind its last request; but not for ever. */
+TEST(a_peer_is_watched_behind_its_last_request)
+{
+    static char more[64 * 1024];
+    begin();
+    (void)say("PUT /1 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    EXPECT(conn_wants_read(w.conn));
+    (void)say(GET("/2"));
+    EXPECT(conn_wants_read(w.conn));
+    EXPECT_STATUS(OK, conn_feed(w.conn, w.now_ns, bytes_make(more, sizeof more)));
+    EXPECT(!conn_wants_read(w.conn));
+    EXPECT(conn_end_input(w.conn, w.now_ns));
+    EXPECT_EQ(1, half_closed_n);
+    answer(0);
+    EXPECT_TEXT(LAST_ANSWER("2", "/1"), told());
+    EXPECT(conn_is_over(w.conn));
     world_release(&w);
 }
 
