@@ -8,7 +8,7 @@
 
 #define HEAD_ROOM 512 /* first line and fields of the layer, but for the type */
 
-static void append_text(struct buffer *b, const char *text)
+static inline void append_text(struct buffer *b, const char *text)
 {
     buffer_append(b, text, strlen(text));
 }

@@ -8,6 +8,7 @@
 #include "net/h1_head.h"
 
 #include "base/assert.h"
+#include "base/eight.h"
 
 /* ---- characters ---- */
 
@@ -76,6 +77,18 @@ bool head_is_token(struct bytes value) { return is_all(value, TOKEN); }
 
 /* ---- the end of the head ---- */
 
+/* Over what may stand in a value, eight bytes at a time; what is left is for the table. */
+static size_t skip_values(struct bytes bytes, size_t at, size_t end)
+{
+    while (end - at >= 8) {
+        uint64_t word = load_u64(bytes.ptr + at);
+        if ((eight_below(word, 0x20) | eight_equal(word, 0x7f)) != 0) break;
+        at += 8;
+    }
+    while (at < end && (classes[bytes.ptr[at]] & VALUE) != 0) at++;
+    return at;
+}
+
 enum http_refusal head_find(struct head_search *search, struct bytes bytes, size_t *size)
 {
     const size_t end = bytes.len < HEAD_SIZE_MAX ? bytes.len : HEAD_SIZE_MAX;
@@ -83,7 +96,7 @@ enum http_refusal head_find(struct head_search *search, struct bytes bytes, size
 
     *size = 0;
     for (;;) {
-        while (at < end && (classes[bytes.ptr[at]] & VALUE) != 0) at++;
+        at = skip_values(bytes, at, end);
         if (at == end) break;
         if (bytes.ptr[at] != '\r') return REFUSAL_BAD_LINE;
         if (at + 1 == end) break; /* what follows has not come yet */
@@ -118,9 +131,22 @@ static bool cut(struct bytes *rest, uint8_t c, struct bytes *part)
     return true;
 }
 
+/* Paths are long enough to be worth it; what is VISIBLE has no holes in ASCII. */
+static bool is_visible(struct bytes b)
+{
+    size_t at = 0;
+
+    for (; b.len - at >= 8; at += 8) {
+        uint64_t word = load_u64(b.ptr + at);
+        if ((eight_below(word, 0x21) | eight_not_ascii(word) | eight_equal(word, 0x7f)) != 0)
+            return false;
+    }
+    return is_all(bytes_make(b.ptr + at, b.len - at), VISIBLE);
+}
+
 bool head_split_target(struct bytes target, struct bytes *path, struct bytes *query)
 {
-    if (target.len == 0 || !is_all(target, VISIBLE)) return false;
+    if (target.len == 0 || !is_visible(target)) return false;
     if (target.ptr[0] != '/' && !bytes_equal(target, BYTES_LITERAL("*"))) return false;
     if (memchr(target.ptr, '#', target.len) != NULL) return false;
     *query = target;

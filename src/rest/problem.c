@@ -125,7 +125,7 @@ static const char *hint_of_refusal(enum http_refusal why)
     case REFUSAL_CUT_SHORT: return "was anything started? repeat a PUT: it is harmless";
     case REFUSAL_TOO_SLOW: return "send a request without pauses of ten seconds";
     case REFUSAL_LARGE_BODY:
-        return "pass a reference to what is large, or raise --max-message-size";
+        return "pass a reference to what is large, or raise server.message_size_max";
     case REFUSAL_LONG_PATH: return "a first line has up to 8 KiB";
     case REFUSAL_BAD_EXPECTATION: return "leave the Expect field out";
     case REFUSAL_LARGE_HEAD: return "send fewer or shorter header fields";
