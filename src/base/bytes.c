@@ -5,6 +5,7 @@
 #include "base/bytes.h"
 
 #include "base/assert.h"
+#include "base/eight.h"
 #include "base/mem.h"
 
 #define BUFFER_SIZE_MIN 64
@@ -117,7 +118,7 @@ bool bytes_is_utf8(struct bytes b)
 
     while (at < b.len) {
         /* Most text is ASCII: eight characters at once. */
-        if (b.len - at >= 8 && (load_u64(b.ptr + at) & UINT64_C(0x8080808080808080)) == 0) {
+        if (b.len - at >= 8 && eight_not_ascii(load_u64(b.ptr + at)) == 0) {
             at += 8;
             continue;
         }

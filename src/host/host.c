@@ -264,6 +264,7 @@ void host_stop(struct host *h)
 {
     h->is_stopping = true;
     queue_close(&h->posted);
+    host_wake(h); /* what was posted quietly is seen now */
 }
 
 bool host_is_quiet(const struct host *h)
@@ -297,14 +298,16 @@ bool host_post(struct host *h, struct request *request)
 
 bool host_post_quietly(struct host *h, struct request *request)
 {
-    if (!queue_push(&h->posted, &request->node)) return false;
+    if (!queue_push_hidden(&h->posted, &request->node)) return false;
     atomic_store(&h->is_wake_owed, true);
     return true;
 }
 
 void host_wake(struct host *h)
 {
-    if (atomic_load(&h->is_wake_owed) && atomic_exchange(&h->is_wake_owed, false)) wake(h);
+    if (!atomic_load(&h->is_wake_owed) || !atomic_exchange(&h->is_wake_owed, false)) return;
+    queue_show(&h->posted);
+    wake(h);
 }
 
 /* ---- the turn ---- */
@@ -333,7 +336,6 @@ static void run_requests(struct host *h)
     if (list_is_empty(&h->taken) && !host_is_full(h)) {
         /* Before taking: what is posted from now on wakes again. */
         atomic_store(&h->is_wake_pending, false);
-        atomic_store(&h->is_wake_owed, false);
         (void)queue_take_all(&h->posted, &h->taken, 0);
     }
     while (!host_is_full(h)) {

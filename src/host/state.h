@@ -64,7 +64,7 @@ struct host {
 
     struct queue posted;         /* from any thread */
     atomic_bool is_wake_pending; /* somebody has posted since the queue was last taken */
-    atomic_bool is_wake_owed;    /* somebody has done so quietly: host_wake() is to come */
+    atomic_bool is_wake_owed;    /* somebody has posted quietly: host_wake() is to come */
     struct list taken;           /* requests out of the queue, not run yet */
     struct list refused;         /* answers that stand on nothing durable */
     uint64_t requests_n;

@@ -439,8 +439,7 @@ static void count_told(void *user)
     if (waker->ask != NULL) waker->was_done = waker->ask->is_done;
 }
 
-/* Who posts many wakes the host once, behind the last of them; and not at all when the host has
- * seen them meanwhile. */
+/* Who posts many wakes the host once, behind the last of them; until then it sees none of them. */
 TEST(quiet_posts_wake_once)
 {
     struct world w;
@@ -466,9 +465,43 @@ TEST(quiet_posts_wake_once)
     ask_init(&asks[3], &w, REQUEST_GET, "a");
     EXPECT(host_post_quietly(w.host, &asks[3].request));
     world_pump(&w);
+    EXPECT(!asks[3].is_done);
+    host_wake(w.host);
+    EXPECT_EQ(2, waker.wakes_n);
+    world_pump(&w);
     EXPECT(asks[3].is_done);
     host_wake(w.host);
-    EXPECT_EQ(1, waker.wakes_n);
+    EXPECT_EQ(2, waker.wakes_n);
+    world_release(&w);
+}
+
+/* Starts that came together are in one frame, whatever the host does while they come. I2 */
+TEST(what_is_posted_quietly_is_in_one_frame)
+{
+    struct world w;
+    static struct ask asks[8];
+    struct host_stats before;
+    struct host_stats after;
+    world_init(&w);
+    world_open(&w);
+    world_pump(&w);
+    host_stats(w.host, &before);
+    for (int i = 0; i < 8; i++) {
+        char id[8];
+        snprintf(id, sizeof id, "many-%d", i);
+        ask_init(&asks[i], &w, REQUEST_START, id);
+        asks[i].request.start.name = BYTES_LITERAL("hello");
+        EXPECT(host_post_quietly(w.host, &asks[i].request));
+        world_pump(&w);
+    }
+    host_wake(w.host);
+    world_pump(&w);
+    for (int i = 0; i < 8; i++) {
+        EXPECT(asks[i].is_done);
+        EXPECT_STATUS(OK, asks[i].request.status);
+    }
+    host_stats(w.host, &after);
+    EXPECT_EQ(before.frames + 1, after.frames);
     world_release(&w);
 }
 
