@@ -15,7 +15,7 @@ static void run(struct job *job)
     struct stream_commit *c = container_of(job, struct stream_commit, job);
 
     c->status = journal_append(c->journal, &c->frame);
-    journal_usage(c->journal, &c->journal_size, &c->has_spare);
+    journal_usage(c->journal, &c->journal_size, &c->has_spare_then);
 }
 
 static void done(struct job *job) { container_of(job, struct stream_commit, job)->is_done = true; }
@@ -72,6 +72,7 @@ void streams_commit_finish(struct streams *s)
 
     if (!c->is_done) return;
     c->is_done = false;
+    c->has_spare = c->has_spare_then;
     if (c->status == E_NOSPACE || c->status == E_NOMEM) {
         if (!s->is_disk_full) log_error("streams: the disk is full: nothing can be acknowledged");
         s->is_disk_full = true;

@@ -26,9 +26,12 @@ struct stream_commit {
     struct job job;
     struct journal *journal;
     struct journal_frame frame;
+    /* what the lane answers: not to be looked at while it has the job */
     enum status status;
     uint64_t journal_size;
-    bool has_spare;
+    bool has_spare_then;
+    /* the streams' own */
+    bool has_spare;             /* after the last frame that came back */
     struct stream_batch *batch; /* on its way; NULL = none */
     bool is_done;
     int64_t retry_ns; /* the disk was full; 0 = on its way */
