@@ -310,12 +310,13 @@ static const char *answer_problem(struct core *c, const struct instance *i, uint
     return id_problem(c, i, consumed_n, answer);
 }
 
-/* A child without an id gets one that no other generation has used. */
-static struct action with_child_id(struct core *c, const struct instance *i, const struct action *a)
+/* A child without an id gets one that no other generation has used, in `own`; all other actions are
+ * as they are. */
+static const struct action *with_child_id(struct core *c, const struct instance *i,
+                                          const struct action *a, struct action *own)
 {
     static const char digits[] = "0123456789abcdef";
-    struct action action = *a;
-    if (a->kind != ACTION_CREATE_CHILD || a->instance_id.len > 0) return action;
+    if (a->kind != ACTION_CREATE_CHILD || a->instance_id.len > 0) return a;
     assert(a->id >= 0); /* action_problem() has seen it */
     size_t size = EXECUTION_TEXT_SIZE + 9;
     char *id = arena_alloc(&c->temporary, size);
@@ -326,8 +327,9 @@ static struct action with_child_id(struct core *c, const struct instance *i, con
     unsigned places = (uint32_t)a->id > 0xffff ? 8 : 4;
     while (places-- > 0) id[len++] = digits[(uint32_t)a->id >> (4 * places) & 15];
     assert(len <= size);
-    action.instance_id = bytes_make(id, len);
-    return action;
+    *own = *a;
+    own->instance_id = bytes_make(id, len);
+    return own;
 }
 
 /* Appends the events of all actions but the completion, which is the answer (NULL: goes on). */
@@ -335,22 +337,23 @@ static const struct action *write_action_events(struct core *c, const struct ins
                                                 const struct orchestrator_answer *answer)
 {
     const struct action *complete = NULL;
+    struct action own;
     for (uint32_t n = 0; n < answer->actions_n; n++) {
-        const struct action action = with_child_id(c, i, &answer->actions[n]);
+        const struct action *action = with_child_id(c, i, &answer->actions[n], &own);
         buffer_clear(&c->scratch);
-        switch (action.kind) {
+        switch (action->kind) {
         case ACTION_SCHEDULE_TASK:
-            event_write_task_scheduled(&c->scratch, c->now_ns, &action);
+            event_write_task_scheduled(&c->scratch, c->now_ns, action);
             break;
-        case ACTION_CREATE_CHILD: event_write_child_created(&c->scratch, c->now_ns, &action); break;
-        case ACTION_CREATE_TIMER: event_write_timer_created(&c->scratch, c->now_ns, &action); break;
-        case ACTION_SEND_EVENT: event_write_event_sent(&c->scratch, c->now_ns, &action); break;
+        case ACTION_CREATE_CHILD: event_write_child_created(&c->scratch, c->now_ns, action); break;
+        case ACTION_CREATE_TIMER: event_write_timer_created(&c->scratch, c->now_ns, action); break;
+        case ACTION_SEND_EVENT: event_write_event_sent(&c->scratch, c->now_ns, action); break;
         case ACTION_COMPLETE:
             if (complete == NULL) complete = &answer->actions[n];
             continue;
         case ACTION_SEND_ENTITY_MESSAGE:
-            event_write_entity(&c->scratch, c->now_ns, action.id, action.entity_event,
-                               action.entity_body);
+            event_write_entity(&c->scratch, c->now_ns, action->id, action->entity_event,
+                               action->entity_body);
             break;
         case ACTION_TERMINATE:
         case ACTION_REWIND: continue;
@@ -403,20 +406,21 @@ static void send_to_entity(struct core *c, struct instance *i, const struct acti
 static void send_messages(struct core *c, struct instance *i,
                           const struct orchestrator_answer *answer)
 {
+    struct action own;
     for (uint32_t n = 0; n < answer->actions_n; n++) {
-        const struct action action = with_child_id(c, i, &answer->actions[n]);
+        const struct action *action = with_child_id(c, i, &answer->actions[n], &own);
         buffer_clear(&c->scratch);
-        if (action.kind == ACTION_CREATE_CHILD) {
-            send_to_child(c, i, &action);
-        } else if (action.kind == ACTION_SEND_ENTITY_MESSAGE) {
-            send_to_entity(c, i, &action);
-        } else if (action.kind == ACTION_SEND_EVENT && action.instance_id.len > 0) {
-            event_write_raised(&c->scratch, c->now_ns, action.name, action.input);
-            outbox_send(c, MESSAGE_EVENT, sibling_key(c, i->key, action.instance_id), BYTES_NONE,
+        if (action->kind == ACTION_CREATE_CHILD) {
+            send_to_child(c, i, action);
+        } else if (action->kind == ACTION_SEND_ENTITY_MESSAGE) {
+            send_to_entity(c, i, action);
+        } else if (action->kind == ACTION_SEND_EVENT && action->instance_id.len > 0) {
+            event_write_raised(&c->scratch, c->now_ns, action->name, action->input);
+            outbox_send(c, MESSAGE_EVENT, sibling_key(c, i->key, action->instance_id), BYTES_NONE,
                         buffer_view(&c->scratch));
-        } else if (action.kind == ACTION_TERMINATE && action.instance_id.len > 0) {
-            event_write_terminated(&c->scratch, c->now_ns, action.input, action.recurse);
-            outbox_send(c, MESSAGE_TERMINATE, sibling_key(c, i->key, action.instance_id),
+        } else if (action->kind == ACTION_TERMINATE && action->instance_id.len > 0) {
+            event_write_terminated(&c->scratch, c->now_ns, action->input, action->recurse);
+            outbox_send(c, MESSAGE_TERMINATE, sibling_key(c, i->key, action->instance_id),
                         BYTES_NONE, buffer_view(&c->scratch));
         }
     }

@@ -89,16 +89,15 @@ void queue_add_item(struct item *item)
 {
     struct instance *i = item->instance;
     struct core *c = i->core;
-    struct event_scheduled scheduled;
+    struct bytes name;
+    struct maybe version;
     assert(item->kind == ITEM_TASK);
     assert(item->queue == NULL);
     assert(!item->due.node.is_linked);
 
-    enum status status =
-        event_scheduled_decode(event_bytes(item->created), &c->temporary, &scheduled);
+    enum status status = event_scheduled_name(event_bytes(item->created), &name, &version);
     assert(status == OK); /* checked when the action came */
-    struct bytes version = scheduled.version.has ? scheduled.version.value : i->version.value;
-    item->queue = queue_of(c, WORK_TASK, i, scheduled.name, version);
+    item->queue = queue_of(c, WORK_TASK, i, name, version.has ? version.value : i->version.value);
     task_set_state(item, TASK_STATE_QUEUED);
     list_push_back(&item->queue->members, &item->queued);
     item->queue->n++;

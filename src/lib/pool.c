@@ -15,6 +15,8 @@
 /* A function that takes longer does not run before held back answers have gone out. */
 #define SLOW_NS (NS_PER_MS / 10)
 #define HELD_BACK_N 32u
+#define CACHE_LINE_SIZE 64
+#define FETCHED_SIZE offsetof(struct link_work, state) /* what a task is told */
 
 static void lock(struct pool *p) { (void)pthread_mutex_lock(&p->mutex); }
 static void unlock(struct pool *p) { (void)pthread_mutex_unlock(&p->mutex); }
@@ -34,6 +36,14 @@ static bool is_full(const struct function *f)
     return f != NULL && f->concurrency > 0 && f->running_n >= f->concurrency;
 }
 
+/* The next work was written by another core: fetched while this one is done. */
+static void fetch_next(const struct pool *p)
+{
+    const char *at = (const char *)p->ready.next; /* the head itself when there is none */
+
+    for (size_t n = 0; n < FETCHED_SIZE; n += CACHE_LINE_SIZE) __builtin_prefetch(at + n);
+}
+
 static struct link_work *choose(struct pool *p, struct function **function)
 {
     struct list *node;
@@ -48,6 +58,7 @@ static struct link_work *choose(struct pool *p, struct function **function)
         }
         if (f != NULL) f->running_n++;
         *function = f;
+        fetch_next(p);
         return work;
     }
     return NULL;
