@@ -107,14 +107,10 @@ static void take_turn(struct core *c, struct instance *i)
 /* Name and effective version, as the queue knows them. */
 static void name_work(struct core *c, const struct work_queue *q, struct effect_work *work)
 {
-    struct reader r = reader_make(copy_must(c->out->arena, q->key));
-    uint8_t kind = reader_u8(&r);
-    assert(kind == work->ref.kind);
-    (void)reader_bytes(&r);
-    work->name = reader_bytes(&r);
-    work->version.value = reader_bytes(&r);
+    assert(q->kind == work->ref.kind);
+    work->name = copy_must(c->out->arena, q->name);
+    work->version.value = copy_must(c->out->arena, q->version);
     work->version.has = work->version.value.len > 0;
-    assert(reader_is_done(&r));
 }
 
 /* Tells a step from an earlier one that had the same id. */
@@ -154,7 +150,7 @@ static void take_task(struct core *c, struct item *item)
 
 void on_worker_take(struct core *c, const struct input *in)
 {
-    struct work_queue *q = queue_find(c, in->take.queue);
+    struct work_queue *q = queue_find(c, in->take.kind, in->take.queue);
     if (q == NULL || q->n == 0) return; /* nothing left: somebody was faster, or it has ended */
     struct list *first = list_first(&q->members);
     assert(first != NULL);

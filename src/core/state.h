@@ -219,6 +219,9 @@ struct work_queue {
     struct map_node node; /* in core->queues, by key */
     struct bytes key;     /* owned */
     enum work_kind kind;
+    struct bytes hub; /* these three in the key */
+    struct bytes name;
+    struct bytes version;
     struct list all;     /* in core->all_queues */
     struct list members; /* item.queued or instance.queued */
     size_t n;
@@ -270,6 +273,7 @@ struct core {
     struct map instances;
     struct map open;
     struct map queues;
+    struct work_queue *recent_queues[WORK_KINDS_N]; /* last used; names come in runs. NULL = none */
     struct list all;
     struct list all_queues;
     struct list dirty;    /* not terminal, by dirty_lsn */
@@ -488,7 +492,7 @@ void queue_add_item(struct item *item);
 void queue_add_turn(struct instance *i);
 void queue_remove_item(struct item *item);
 void queue_remove_turn(struct instance *i);
-struct work_queue *queue_find(const struct core *c, struct bytes key);
+struct work_queue *queue_find(const struct core *c, enum work_kind kind, struct bytes key);
 /* READY for every member: after recovery. */
 void queues_announce(struct core *c);
 /* Frees the empty ones that were kept. */
