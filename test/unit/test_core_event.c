@@ -230,7 +230,8 @@ static void expect_same_head(struct buffer *event)
  * for ids, references and results of every size. */
 TEST(short_events_are_read_like_all_others)
 {
-    static const int32_t ids[] = {0, 1, 127, 128, 300, INT32_MAX};
+    /* 2304 has the tag of the time as its second byte */
+    static const int32_t ids[] = {0, 1, 127, 128, 300, 2304, INT32_MAX};
     static const size_t sizes[] = {0, 1, 90, 110, 120, 124, 126, 127, 128, 300};
     char text[300];
     struct mem mem;
@@ -273,6 +274,33 @@ TEST(short_events_are_read_like_all_others)
     }
     buffer_release(&event);
     mem_release(&mem);
+}
+
+/* What only looks like one of ours: where a field comes twice, the last one counts. */
+TEST(odd_events_are_read_field_by_field)
+{
+    struct event_head head;
+
+    /* TaskCompleted (7): the id of the task, its result, and the id again */
+    EXPECT_STATUS(OK, event_peek(test_hex("08ffffffffffffffffff0112003a06080112000805"), &head));
+    EXPECT_EQ(EVENT_TASK_COMPLETED, head.kind);
+    EXPECT_EQ(-1, head.id);
+    EXPECT_EQ(5, head.ref);
+    /* an event of kind 18, then TaskCompleted */
+    EXPECT_STATUS(OK, event_peek(test_hex("08ffffffffffffffffff011200920100"
+                                          "3a020803"),
+                                 &head));
+    EXPECT_EQ(EVENT_TASK_COMPLETED, head.kind);
+    EXPECT_EQ(3, head.ref);
+    EXPECT_EQ(EVENT_TASK_COMPLETED,
+              event_kind_of(test_hex("08ffffffffffffffffff0112009201003a020803")));
+    /* an id of nine bytes, whose low half is -1 as well */
+    EXPECT_STATUS(OK, event_peek(test_hex("08ffffffffffffffff7f1200920100"), &head));
+    EXPECT_EQ(-1, head.id);
+    EXPECT_EQ(EVENT_GENERIC, head.kind);
+    EXPECT_EQ(0, head.stamp.len);
+    /* a body that is longer than the event */
+    EXPECT_STATUS(E_INVALID, event_peek(test_hex("08ffffffffffffffffff0112003a050803"), &head));
 }
 
 /* Every byte of an execution's id has its two digits, and comes back. */

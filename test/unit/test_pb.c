@@ -531,3 +531,18 @@ TEST(values_of_every_size_are_written_alike)
     }
     mem_release(&mem);
 }
+
+/* A StringValue may have more than its value, and that twice: the last one counts. */
+TEST(string_value_with_more_than_its_value)
+{
+    const struct pb_field more = first_field("0a050a01611005");
+    const struct pb_field twice = first_field("0a060a01610a0162");
+    const struct pb_field cut = first_field("0a020a01");
+    struct bytes value = BYTES_NONE;
+
+    EXPECT(pb_get_string_value(&more, &value));
+    EXPECT_BYTES(text("a"), value);
+    EXPECT(pb_get_string_value(&twice, &value));
+    EXPECT_BYTES(text("b"), value);
+    EXPECT(!pb_get_string_value(&cut, &value));
+}
