@@ -6,6 +6,7 @@
 #include "core/state.h"
 
 #include "base/mem.h"
+#include "base/prefetch.h"
 
 struct bytes key_hub(struct bytes key)
 {
@@ -32,8 +33,6 @@ struct instance *instance_find(const struct core *c, struct bytes key)
 
 bool core_has(const struct core *c, struct bytes key) { return instance_find(c, key) != NULL; }
 
-#define CACHE_LINE_SIZE 64
-
 uint64_t core_hash(const struct core *c, struct bytes key)
 {
     uint64_t hash = map_hash(&c->instances, key);
@@ -46,10 +45,9 @@ void core_prefetch(const struct core *c, uint64_t hash)
 {
     const struct map_node *node = map_likely(&c->instances, hash);
     if (node == NULL) return;
-    const char *at = (const char *)container_of(node, struct instance, node);
-    for (size_t n = 0; n < offsetof(struct instance, created_ns); n += CACHE_LINE_SIZE)
-        __builtin_prefetch(at + n);
-    __builtin_prefetch(at + sizeof(struct instance));
+    const struct instance *i = container_of(node, struct instance, node);
+    prefetch(i, offsetof(struct instance, created_ns));
+    __builtin_prefetch(i + 1);
 }
 
 void core_expect(const struct core *c, uint64_t hash, struct bytes key)

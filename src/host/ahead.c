@@ -8,18 +8,11 @@
  * stepped, and between its step and the dispatch of what it gave. What was found out on the way,
  * the partition and the hash of the key, is kept for when its turn comes.
  */
+#include "base/prefetch.h"
 #include "host/state.h"
 
-#define CACHE_LINE_SIZE 64
 /* What is asked, and the first word of the answer: where the rest of it goes is not looked at. */
 #define ASKED_SIZE (offsetof(struct request, text) + 1)
-
-static void fetch(const void *object, size_t size)
-{
-    const char *at = object;
-
-    for (size_t n = 0; n < size; n += CACHE_LINE_SIZE) __builtin_prefetch(at + n);
-}
 
 /* Of the two requests behind the next: what the first of them points to, and the second itself,
  * which is in the cache when it has become the first. */
@@ -34,7 +27,7 @@ static void fetch_later(const struct host *h, const struct list *next)
     else if (request->kind == REQUEST_TASK_DONE)
         __builtin_prefetch(request->worker_done.result.value.ptr);
     node = list_next(&h->taken, node);
-    if (node != NULL) fetch(container_of(node, struct request, node), ASKED_SIZE);
+    if (node != NULL) prefetch(container_of(node, struct request, node), ASKED_SIZE);
 }
 
 void ahead_begin(struct host *h)
@@ -64,7 +57,7 @@ void ahead_go_on(struct host *h)
     core_prefetch(h->cores[a->index], a->hash);
     if (a->request->kind != REQUEST_TURN_DONE) return;
     const struct orchestrator_answer *answer = a->request->worker_done.answer;
-    if (answer->actions_n > 0) fetch(answer->actions, sizeof *answer->actions);
+    if (answer->actions_n > 0) prefetch(answer->actions, sizeof *answer->actions);
 }
 
 bool ahead_index(const struct host *h, const struct request *request, uint32_t *index)

@@ -4,9 +4,9 @@
  */
 #include "lib/hot.h"
 
+#include "base/prefetch.h"
 #include "base/random.h"
 
-#define CACHE_LINE_SIZE 64
 #define FETCH_MAX ((size_t)1024) /* of a stack: what returns first is at its beginning */
 
 void hot_init(struct hot *hot, struct mem *mem, size_t n_max)
@@ -54,13 +54,6 @@ static bool is_resumption(const struct link_work *work)
     return false;
 }
 
-static void fetch(const void *object, size_t size)
-{
-    const char *at = object;
-
-    for (size_t n = 0; n < size; n += CACHE_LINE_SIZE) __builtin_prefetch(at + n);
-}
-
 /* May be another one whose hash is near. */
 static const struct orchestration *likely(const struct hot *hot)
 {
@@ -73,7 +66,7 @@ void hot_expect(struct hot *hot, const struct link_work *work)
     hot->expected = work;
     hot->expected_hash = map_hash(&hot->by_id, work->id);
     const struct orchestration *o = likely(hot);
-    if (o != NULL) fetch(o, sizeof *o);
+    if (o != NULL) prefetch(o, sizeof *o);
 }
 
 void hot_expect_none(struct hot *hot) { hot->expected = NULL; }
@@ -84,8 +77,8 @@ void hot_fetch(const struct hot *hot)
     const struct orchestration *o = likely(hot);
     if (o == NULL) return;
     __builtin_prefetch(o->arena.at, 1);
-    fetch(o->coroutine.saved,
-          o->coroutine.saved_len < FETCH_MAX ? o->coroutine.saved_len : FETCH_MAX);
+    prefetch(o->coroutine.saved,
+             o->coroutine.saved_len < FETCH_MAX ? o->coroutine.saved_len : FETCH_MAX);
 }
 
 struct orchestration *hot_take(struct hot *hot, const struct link_work *work)

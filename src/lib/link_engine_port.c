@@ -8,13 +8,13 @@
 #include "lib/link_engine.h"
 
 #include "base/clock.h"
+#include "base/prefetch.h"
 #include "lib/memory.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
 #include <time.h>
 
-#define CACHE_LINE_SIZE 64
 /* So much memory may be held by a piece of work that is not out. */
 #define UNUSED_SIZE_MAX ((size_t)64 << 10)
 /* The part of a piece of work that is written when it is delivered. */
@@ -253,8 +253,7 @@ static void look_ahead(const struct seat *seat)
     const struct list *node = list_first(&seat->unused);
 
     if (node == NULL) return;
-    const char *at = (const char *)container_of(node, struct engine_work, unused);
-    for (size_t n = 0; n < FILLED_SIZE; n += CACHE_LINE_SIZE) __builtin_prefetch(at + n, 1);
+    prefetch(container_of(node, struct engine_work, unused), FILLED_SIZE);
 }
 
 static void deliver(struct worker *worker, const struct effect_work *given)

@@ -6,6 +6,7 @@
 #include "lib/pool.h"
 
 #include "base/clock.h"
+#include "base/prefetch.h"
 #include "lib/memory.h"
 
 #include <stdatomic.h>
@@ -15,7 +16,6 @@
 /* A function that takes longer does not run before held back answers have gone out. */
 #define SLOW_NS (NS_PER_MS / 10)
 #define HELD_BACK_N 32u
-#define CACHE_LINE_SIZE 64
 #define FETCHED_SIZE offsetof(struct link_work, state) /* what a task is told */
 
 static void lock(struct pool *p) { (void)pthread_mutex_lock(&p->mutex); }
@@ -36,14 +36,6 @@ static bool is_full(const struct function *f)
     return f != NULL && f->concurrency > 0 && f->running_n >= f->concurrency;
 }
 
-/* The next work was written by another core: fetched while this one is done. */
-static void fetch_next(const struct pool *p)
-{
-    const char *at = (const char *)p->ready.next; /* the head itself when there is none */
-
-    for (size_t n = 0; n < FETCHED_SIZE; n += CACHE_LINE_SIZE) __builtin_prefetch(at + n);
-}
-
 static struct link_work *choose(struct pool *p, struct function **function)
 {
     struct list *node;
@@ -58,7 +50,9 @@ static struct link_work *choose(struct pool *p, struct function **function)
         }
         if (f != NULL) f->running_n++;
         *function = f;
-        fetch_next(p);
+        /* The next was written by another core: fetched while this one is done. (Where there is
+         * none it is the head of the list.) */
+        prefetch(p->ready.next, FETCHED_SIZE);
         return work;
     }
     return NULL;

@@ -6,6 +6,7 @@
 #include "lib/turns.h"
 
 #include "base/clock.h"
+#include "base/prefetch.h"
 #include "lib/blocked.h"
 #include "lib/memory.h"
 
@@ -13,7 +14,6 @@
 
 /* So many answers wait for each other at most. */
 #define FLUSH_N 256
-#define CACHE_LINE_SIZE 64
 
 static void give_back(struct link_work *work, const char *reason)
 {
@@ -57,8 +57,7 @@ static void look_ahead(struct turns *t, const struct list *taken)
     __builtin_prefetch(work->fresh.ptr);
     node = list_next(taken, node);
     if (node == NULL) return;
-    const char *at = (const char *)container_of(node, struct link_work, node);
-    for (size_t n = 0; n < sizeof *work; n += CACHE_LINE_SIZE) __builtin_prefetch(at + n);
+    prefetch(container_of(node, struct link_work, node), sizeof *work);
 }
 
 /* `taken`: the works that come after it. */
