@@ -11,7 +11,6 @@
 #define RELEASES_N_MAX                                                                             \
     64u /* batches without records that one turn releases; the next one goes on */
 #define PAUSE_NS (100 * NS_PER_MS) /* at most so long without a look, while paused */
-#define CACHE_LINE_SIZE 64
 #define RETRY_JITTER_PERCENT 20
 #define DAMAGE_SIZE 400 /* as promised in host.h */
 
@@ -312,25 +311,6 @@ void host_wake(struct host *h)
 
 /* ---- the turn ---- */
 
-/* With thousands of instances in flight each step would wait for memory a dozen times: the next
- * request's instance, and the request after it, are fetched while this one is being stepped. */
-static void look_ahead(const struct host *h)
-{
-    struct list *next = list_first(&h->taken);
-    if (next == NULL) return;
-    const struct request *request = container_of(next, struct request, node);
-    if (key_is_complete(request->key)) {
-        uint32_t partition = partition_of(request->key, h->options.partitions_n);
-        if (host_has_partition(h, partition)) {
-            core_prefetch(h->cores[host_index(h, partition)], request->key);
-        }
-    }
-    struct list *after = list_next(&h->taken, next);
-    if (after == NULL) return;
-    const char *at = (const char *)container_of(after, struct request, node);
-    for (size_t n = 0; n < sizeof(struct request); n += CACHE_LINE_SIZE) __builtin_prefetch(at + n);
-}
-
 static void run_requests(struct host *h)
 {
     if (list_is_empty(&h->taken) && !host_is_full(h)) {
@@ -342,8 +322,10 @@ static void run_requests(struct host *h)
         struct list *node = list_pop_front(&h->taken);
         if (node == NULL) return;
         h->requests_n++;
-        look_ahead(h);
-        request_run(h, container_of(node, struct request, node));
+        struct request *request = container_of(node, struct request, node);
+        ahead_begin(h);
+        request_run(h, request);
+        ahead_go_on(h);
         host_dispatch(h); /* at once: the instance that has new work is still in the cache */
     }
 }

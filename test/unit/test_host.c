@@ -55,6 +55,37 @@ TEST(nothing_is_told_before_it_is_durable)
     world_release(&w);
 }
 
+/* Who is told nothing has its memory back at once; what it asked becomes durable like all else. */
+TEST(what_nobody_is_told_of_is_done_at_once)
+{
+    struct world w;
+    struct ask start, raise, get;
+    world_init(&w);
+    world_open(&w);
+    w.holds_work = true;
+    ask_init(&start, &w, REQUEST_START, "a");
+    start.request.start.name = BYTES_LITERAL("seq1");
+    ask_run(&start);
+    world_pump(&w);
+    EXPECT(start.is_done);
+
+    w.is_held[LANE_COMMIT] = true;
+    ask_init(&raise, &w, REQUEST_RAISE, "a");
+    raise.request.client.name = BYTES_LITERAL("event");
+    raise.request.is_untold = true;
+    ask_run(&raise);
+    EXPECT(raise.is_done);
+    EXPECT_STATUS(OK, raise.request.status);
+    ask_init(&get, &w, REQUEST_GET, "a");
+    ask_run(&get);
+    EXPECT(!get.is_done);
+
+    w.is_held[LANE_COMMIT] = false;
+    world_pump(&w);
+    EXPECT(get.is_done);
+    world_release(&w);
+}
+
 /* What is asked while a frame is on its way goes into the next one: one frame for all of it. */
 TEST(a_frame_carries_everything_that_came_meanwhile)
 {
