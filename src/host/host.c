@@ -46,7 +46,7 @@ uint32_t partition_of(struct bytes key, uint32_t partitions_n)
 size_t host_hot_bytes(const struct host *h)
 {
     size_t not_hot = sizeof *h + batch_memory(&h->batches[0]) + batch_memory(&h->batches[1]) +
-                     backlog_memory(h->backlog);
+                     backlog_memory(h->backlog) + h->scratch_size;
 
     return h->options.mem->used > not_hot ? h->options.mem->used - not_hot : 0;
 }

@@ -91,6 +91,7 @@ struct host {
     struct admission admission;
     struct hold hold; /* for backups */
     bool is_holding;  /* memory is full: starts wait */
+    size_t scratch_size; /* of the cores, which is no instance's: when this turn began */
 
     /* Alerts are logged at most ALERT_LOGS_N times in ALERT_LOGS_NS. */
     int64_t alert_period_ns; /* when the present period began */
