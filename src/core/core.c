@@ -9,6 +9,9 @@
 #include "core/limits.h"
 #include "core/state.h"
 
+#define TEMPORARY_CHUNK_SIZE 4096
+#define SCRATCH_KEPT_SIZE ((size_t)64 << 10) /* of each area for one step; few payloads are larger */
+
 const char *input_name(enum input_kind kind)
 {
     switch (kind) {
@@ -54,7 +57,7 @@ enum status core_new(const struct core_options *options, struct core **out)
     buffer_init(&c->scratch, c->mem);
     buffer_init(&c->scratch2, c->mem);
     buffer_init(&c->events, c->mem);
-    arena_init(&c->temporary, c->mem, 4096);
+    arena_init(&c->temporary, c->mem, TEMPORARY_CHUNK_SIZE);
     *out = c;
     return OK;
 }
@@ -88,6 +91,26 @@ void core_free(struct core *c)
     struct mem *mem = c->mem;
     mem_give(mem, c->peers, c->options.partitions_n * sizeof *c->peers);
     mem_give(mem, c, sizeof *c);
+}
+
+/* ---- between steps ---- */
+
+static size_t buffer_rest(struct buffer *b)
+{
+    if (b->size > SCRATCH_KEPT_SIZE) buffer_release(b);
+    return b->size;
+}
+
+size_t core_rest(struct core *c)
+{
+    assert(c->out == NULL);
+    assert(c->in == NULL);
+    if (c->temporary.size > SCRATCH_KEPT_SIZE) {
+        arena_release(&c->temporary);
+        arena_init(&c->temporary, c->mem, TEMPORARY_CHUNK_SIZE); /* its chunks are small again */
+    }
+    return buffer_rest(&c->scratch) + buffer_rest(&c->scratch2) + buffer_rest(&c->events) +
+           c->temporary.size;
 }
 
 /* ---- the step ---- */
@@ -202,6 +225,7 @@ enum status core_apply(struct core *c, struct place place, const struct record *
     if (!record_is_valid(c, i, record)) return E_CORRUPT;
     apply(c, record);
     assert(c->seq >= record->seq);
+    (void)core_rest(c); /* or all partitions together would keep much more than the host runs with */
     return OK;
 }
 

@@ -283,6 +283,10 @@ const struct core_stats *core_stats(const struct core *c);
 /* Cheap: does not visit the instances. */
 void core_gauges(const struct core *c, struct core_gauges *out);
 int64_t core_now_ns(const struct core *c);
+/* Between steps, often: gives back what a large payload made the areas for one step grow to, or
+ * each partition would keep the largest one that it ever saw. Answers the bytes they still have,
+ * which are no instance's. Views that were borrowed are gone. */
+size_t core_rest(struct core *c);
 
 /* ---- invariants ---- */
 

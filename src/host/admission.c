@@ -131,6 +131,8 @@ static void submit(struct host *h, uint32_t n, bool is_carrying)
 
 void admission_begin(struct host *h)
 {
+    h->scratch_size = 0;
+    for (uint32_t i = 0; i < h->cores_n; i++) h->scratch_size += core_rest(h->cores[i]);
     size_t hot = host_hot_bytes(h);
     size_t hot_max = h->options.hot_bytes_max;
     bool is_behind = archiver_lag(h) > h->options.archive_lag_max;

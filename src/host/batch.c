@@ -10,6 +10,7 @@
 
 #define SECTION_HEAD_SIZE_MAX 14 /* varint and length */
 #define ARENA_CHUNK_SIZE ((size_t)64 << 10)
+#define KEPT_SIZE_MAX ((size_t)4 << 20) /* of records, and of effects; a large payload's goes */
 
 enum status batch_init(struct batch *b, struct mem *step_mem, struct mem *own,
                        uint32_t partitions_n)
@@ -39,7 +40,9 @@ void batch_reset(struct batch *b, uint64_t lsn)
     assert(list_is_empty(&b->replies));
     b->lsn = lsn;
     buffer_clear(&b->payload);
+    if (b->payload.size > KEPT_SIZE_MAX) buffer_release(&b->payload);
     arena_reset(&b->arena);
+    if (b->arena.size > KEPT_SIZE_MAX) arena_release(&b->arena);
     b->arena_kept = b->arena.size;
     output_init(&b->out, &b->payload, &b->arena);
     for (uint32_t i = 0; i < b->partitions_n; i++) {

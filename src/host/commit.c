@@ -160,11 +160,19 @@ static void submit(struct host *h)
 /* The batch stays as it is and is tried again: nothing was written. */
 static void wait_for_space(struct host *h)
 {
-    if (!h->is_disk_full) {
-        log_error("the disk is full: nothing can be acknowledged until there is space again");
+    struct commit *c = &h->commit;
+
+    if (c->status == E_NOMEM) {
+        if (!c->is_memory_short)
+            log_error("there is no memory to write the journal: nothing can be acknowledged until "
+                      "there is some again");
+        c->is_memory_short = true;
+    } else {
+        if (!h->is_disk_full)
+            log_error("the disk is full: nothing can be acknowledged until there is space again");
+        h->is_disk_full = true;
     }
-    h->is_disk_full = true;
-    h->commit.retry_ns = h->now_ns + DISK_FULL_RETRY_NS;
+    c->retry_ns = h->now_ns + DISK_FULL_RETRY_NS;
 }
 
 void commit_finish(struct host *h)
@@ -185,7 +193,9 @@ void commit_finish(struct host *h)
         return;
     }
     if (h->is_disk_full) log_info("the disk has space again");
+    if (c->is_memory_short) log_info("there is memory again to write the journal");
     h->is_disk_full = false;
+    c->is_memory_short = false;
     assert(c->frame.lsn == h->lsn_durable + 1);
     h->lsn_durable = c->frame.lsn;
     h->order_durable = c->order;

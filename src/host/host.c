@@ -45,7 +45,7 @@ uint32_t partition_of(struct bytes key, uint32_t partitions_n)
 size_t host_hot_bytes(const struct host *h)
 {
     size_t not_hot = sizeof *h + batch_memory(&h->batches[0]) + batch_memory(&h->batches[1]) +
-                     backlog_memory(h->backlog);
+                     backlog_memory(h->backlog) + h->scratch_size;
 
     return h->options.mem->used > not_hot ? h->options.mem->used - not_hot : 0;
 }
@@ -271,9 +271,9 @@ bool host_is_quiet(const struct host *h)
     if (h->is_dead) return true;
     if (!h->is_stopping || !list_is_empty(&h->taken)) return false;
     if (atomic_load(&h->is_wake_pending) || atomic_load(&h->is_wake_owed)) return false;
-    /* On a full disk nothing more can be acknowledged: who still waits hears that it is closed. */
-    if (h->is_disk_full && h->commit.retry_ns != 0)
-        return !h->loader.is_under_way && admission_is_quiet(h);
+    /* On a full disk, or without memory, nothing more can be acknowledged: who still waits hears that
+     * it is closed. */
+    if (h->commit.retry_ns != 0) return !h->loader.is_under_way && admission_is_quiet(h);
     return h->commit.batch == NULL && batch_is_empty(h->open) && loader_is_quiet(h) &&
            queries_is_quiet(h) && archiver_is_quiet(h) && admission_is_quiet(h);
 }

@@ -41,7 +41,8 @@ struct commit {
     uint64_t order;      /* of the newest start that waits in the frame or before it */
     struct batch *batch; /* being made durable; NULL = none */
     bool is_done;
-    int64_t retry_ns;     /* the disk was full: try again then; 0 = it is on its way */
+    int64_t retry_ns;     /* the disk was full, or memory: try again then; 0 = it is on its way */
+    bool is_memory_short; /* the last try failed for that */
     int64_t submitted_ns; /* monotonic; the first try */
     struct histogram latency_ns;
     struct histogram frame_size;
@@ -100,6 +101,7 @@ struct host {
     struct admission admission;
     struct hold hold; /* for backups */
     bool is_holding;  /* memory is full: starts wait */
+    size_t scratch_size; /* of the cores, which is no instance's: when this turn began */
 
     /* Alerts are logged at most ALERT_LOGS_N times in ALERT_LOGS_NS. */
     int64_t alert_period_ns; /* when the present period began */

@@ -694,3 +694,47 @@ TEST(the_backlog_by_name)
     world_answer(&w);
     world_release(&w);
 }
+
+static uint8_t large[1 << 20];
+
+static void start_large(struct world *w, const char *prefix, const char *name, int n)
+{
+    memset(large, 'a', sizeof large);
+    for (int i = 0; i < n; i++) {
+        struct ask ask;
+        char id[32];
+        (void)snprintf(id, sizeof id, "%s%d", prefix, i);
+        ask_init(&ask, w, REQUEST_START, id);
+        ask.request.start.name = bytes_of_text(name);
+        ask.request.start.input = maybe_some(bytes_make(large, sizeof large));
+        ask_run(&ask);
+        EXPECT(ask.is_done);
+        EXPECT_STATUS(OK, ask.request.status);
+    }
+}
+
+/* What a step needs for a moment is not counted as memory of instances, and not kept: or a few
+ * large inputs would stop every start for good. */
+TEST(large_inputs_leave_room_behind)
+{
+    struct world w;
+    world_init(&w);
+    w.options.check_every_step = false;
+    w.options.hot_bytes_max = 2 << 20;
+    w.options.archive_every_ms = 10;
+    world_open(&w);
+    w.holds_work = true;
+    start_large(&w, "big", "seq1", 20);
+    EXPECT(world_stats(&w).backlog > 0);
+    w.holds_work = false;
+    world_answer(&w);
+    world_advance_ms(&w, 5000);
+    EXPECT_EQ(0, world_stats(&w).backlog);
+    start_n(&w, "small", "seq1", 10);
+    world_advance_ms(&w, 5000);
+    expect_all_completed(&w, "big", 20);
+    expect_all_completed(&w, "small", 10);
+    world_advance_ms(&w, w.options.idle_evict_ms + 5000); /* nothing is left */
+    EXPECT_EQ(0, world_stats(&w).instances_hot);
+    world_release(&w);
+}

@@ -38,6 +38,27 @@ TEST(full_disk_waits_and_goes_on)
     world_release(&w);
 }
 
+/* Without memory for a frame it waits too, and says nothing of the disk. */
+TEST(no_memory_is_no_full_disk)
+{
+    struct world w;
+    struct ask start;
+    world_init(&w);
+    world_open(&w);
+    w.append_status = E_NOMEM;
+    ask_init(&start, &w, REQUEST_START, "a");
+    start.request.start.name = BYTES_LITERAL("seq1");
+    ask_run(&start);
+    EXPECT(!start.is_done);
+    EXPECT(!world_stats(&w).is_disk_full);
+    w.append_status = OK;
+    world_advance_ms(&w, 300);
+    EXPECT(start.is_done);
+    EXPECT_STATUS(OK, start.request.status);
+    expect_completed(&w, "a", "done");
+    world_release(&w);
+}
+
 /* Before the disk is full, when no next segment could be allocated, new work is refused and old
  * work goes on. */
 TEST(nearly_full_disk_refuses_new_work_only)
