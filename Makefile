@@ -42,9 +42,10 @@ torture: release ## kill -9 and power-loss cycles against a real process: make t
 threaded_lib = test_lib_hello test_lib_jobs test_lib_memory test_lib_orchestrator test_lib_policies test_lib_replay \
     test_lib_retry test_lib_worker
 # The same of engine, server, streams and archive; the tests of hosts and of streams in a simulated world have one.
+# Without test_server_workers, which measures tenths of seconds.
 threaded = $(threaded_lib) test_archive_sqlite test_engine test_queue test_server_client test_server_entities \
     test_server_feed test_server_flow test_server_history test_server_leases test_server_lists test_server_waits \
-    test_server_workers test_streams_bound
+    test_streams_bound
 # And whole servers, under load and killed: the first race ends them, so that the test fails.
 threaded_servers = test_ingest test_reply test_streams
 # Without the two that fail every allocation in turn (test_lib_memory, test_lib_kit): they would take an hour. The rest

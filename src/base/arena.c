@@ -151,10 +151,9 @@ void *arena_alloc_zero(struct arena *a, size_t size)
     return object;
 }
 
-struct bytes arena_copy(struct arena *a, struct bytes b)
+struct bytes arena_copy_some(struct arena *a, struct bytes b)
 {
-    if (b.len == 0) return BYTES_NONE;
-
+    assert(b.len > 0);
     void *copy = arena_alloc(a, b.len);
     if (copy == NULL) return BYTES_NONE;
     memcpy(copy, b.ptr, b.len);

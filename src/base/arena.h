@@ -45,8 +45,13 @@ static inline void *arena_alloc(struct arena *a, size_t size)
     return object;
 }
 void *arena_alloc_zero(struct arena *a, size_t size);
-/* A copy in the arena; empty (ptr NULL) without memory, and for an empty value. */
-struct bytes arena_copy(struct arena *a, struct bytes b);
+/* A copy in the arena; empty (ptr NULL) without memory, and for an empty value, which most of those
+ * are that may be absent. */
+struct bytes arena_copy_some(struct arena *a, struct bytes b);
+static inline struct bytes arena_copy(struct arena *a, struct bytes b)
+{
+    return b.len == 0 ? BYTES_NONE : arena_copy_some(a, b);
+}
 /* A copy with a final NUL; NULL without memory. */
 char *arena_text(struct arena *a, struct bytes b);
 

@@ -5,6 +5,7 @@
 #include "base/bytes.h"
 
 #include "base/assert.h"
+#include "base/eight.h"
 #include "base/mem.h"
 
 #define BUFFER_SIZE_MIN 64
@@ -117,7 +118,7 @@ bool bytes_is_utf8(struct bytes b)
 
     while (at < b.len) {
         /* Most text is ASCII: eight characters at once. */
-        if (b.len - at >= 8 && (load_u64(b.ptr + at) & UINT64_C(0x8080808080808080)) == 0) {
+        if (b.len - at >= 8 && eight_not_ascii(load_u64(b.ptr + at)) == 0) {
             at += 8;
             continue;
         }
@@ -136,12 +137,6 @@ void buffer_release(struct buffer *b)
 {
     mem_give(b->mem, b->ptr, b->size);
     buffer_init(b, b->mem);
-}
-
-void buffer_clear(struct buffer *b)
-{
-    b->len = 0;
-    b->failed = false;
 }
 
 static bool buffer_grow(struct buffer *b, size_t least)
@@ -166,13 +161,6 @@ bool buffer_make_room(struct buffer *b, size_t more)
 void buffer_u32(struct buffer *b, uint32_t value) { buffer_append(b, &value, sizeof value); }
 
 void buffer_u64(struct buffer *b, uint64_t value) { buffer_append(b, &value, sizeof value); }
-
-size_t varint_size(uint64_t value)
-{
-    size_t bits = 64 - (size_t)__builtin_clzll(value | 1);
-
-    return (bits + 6) / 7;
-}
 
 /* The lowest 56 bits, seven in each byte. */
 static uint64_t spread(uint64_t value)
@@ -207,19 +195,19 @@ void buffer_long_varint(struct buffer *b, uint64_t value)
 
 void buffer_bytes(struct buffer *b, struct bytes value)
 {
-    buffer_varint(b, value.len);
-    buffer_append_bytes(b, value);
+    if (value.len >= 0x80) {
+        buffer_long_varint(b, value.len);
+        buffer_append_bytes(b, value);
+        return;
+    }
+    if (!buffer_reserve(b, 1 + value.len)) return;
+    uint8_t *at = b->ptr + b->len;
+    *at = (uint8_t)value.len;
+    if (value.len > 0) memcpy(at + 1, value.ptr, value.len);
+    b->len += 1 + value.len;
 }
 
 /* ---- reader ---- */
-
-struct reader reader_make(struct bytes b)
-{
-    static const uint8_t nothing[1];
-    const uint8_t *at = b.len == 0 ? nothing : b.ptr; /* no arithmetic with NULL */
-
-    return (struct reader){.at = at, .end = at + b.len};
-}
 
 static void reader_fail(struct reader *r)
 {
@@ -258,7 +246,7 @@ uint64_t reader_u64(struct reader *r)
     return b.len == 0 ? 0 : load_u64(b.ptr);
 }
 
-uint64_t reader_varint(struct reader *r)
+uint64_t reader_long_varint(struct reader *r)
 {
     uint64_t value = 0;
 

@@ -35,9 +35,32 @@ static inline struct bytes bytes_of_text(const char *text)
     return bytes_make(text, strlen(text));
 }
 
+static inline uint32_t load_u32(const uint8_t *p)
+{
+    uint32_t v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+static inline uint64_t load_u64(const uint8_t *p)
+{
+    uint64_t v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+static inline void store_u32(uint8_t *p, uint32_t v) { memcpy(p, &v, sizeof v); }
+static inline void store_u64(uint8_t *p, uint64_t v) { memcpy(p, &v, sizeof v); }
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the disk format is little endian");
+
+/* Most keys have 8 to 16 bytes: two words that may overlap, where a call would cost more than the
+ * comparison. */
 static inline bool bytes_equal(struct bytes a, struct bytes b)
 {
-    return a.len == b.len && (a.len == 0 || memcmp(a.ptr, b.ptr, a.len) == 0);
+    if (a.len != b.len) return false;
+    if (a.len - 8 <= 8) {
+        return load_u64(a.ptr) == load_u64(b.ptr) &&
+               load_u64(a.ptr + a.len - 8) == load_u64(b.ptr + b.len - 8);
+    }
+    return a.len == 0 || memcmp(a.ptr, b.ptr, a.len) == 0;
 }
 
 /* Orders by byte value, a prefix before what it is a prefix of: negative, 0 or positive. */
@@ -63,7 +86,11 @@ struct buffer {
 void buffer_init(struct buffer *b, struct mem *mem);
 void buffer_release(struct buffer *b);
 /* Forgets the contents and a failure, and keeps the memory. */
-void buffer_clear(struct buffer *b);
+static inline void buffer_clear(struct buffer *b)
+{
+    b->len = 0;
+    b->failed = false;
+}
 /* The slow way of buffer_reserve(): grows, or fails. */
 bool buffer_make_room(struct buffer *b, size_t more);
 
@@ -123,11 +150,22 @@ struct reader {
     bool failed;
 };
 
-struct reader reader_make(struct bytes b);
+static inline struct reader reader_make(struct bytes b)
+{
+    static const uint8_t nothing[1];
+    const uint8_t *at = b.len == 0 ? nothing : b.ptr; /* no arithmetic with NULL */
+
+    return (struct reader){.at = at, .end = at + b.len};
+}
 uint8_t reader_u8(struct reader *r);
 uint32_t reader_u32(struct reader *r);
 uint64_t reader_u64(struct reader *r);
-uint64_t reader_varint(struct reader *r);
+/* The slow way of reader_varint(). */
+uint64_t reader_long_varint(struct reader *r);
+static inline uint64_t reader_varint(struct reader *r)
+{
+    return r->at < r->end && *r->at < 0x80 ? *r->at++ : reader_long_varint(r);
+}
 static inline int64_t reader_signed(struct reader *r)
 {
     uint64_t raw = reader_varint(r);
@@ -142,22 +180,11 @@ static inline size_t reader_left(const struct reader *r) { return (size_t)(r->en
 static inline bool reader_is_done(const struct reader *r) { return !r->failed && r->at == r->end; }
 
 /* How many bytes buffer_varint() writes for value (1 to 10). */
-size_t varint_size(uint64_t value);
+static inline size_t varint_size(uint64_t value)
+{
+    size_t bits = 64 - (size_t)__builtin_clzll(value | 1);
 
-static inline uint32_t load_u32(const uint8_t *p)
-{
-    uint32_t v;
-    memcpy(&v, p, sizeof v);
-    return v;
+    return (bits * 9 + 64) / 64; /* (bits + 6) / 7 for 1 to 64, without a division */
 }
-static inline uint64_t load_u64(const uint8_t *p)
-{
-    uint64_t v;
-    memcpy(&v, p, sizeof v);
-    return v;
-}
-static inline void store_u32(uint8_t *p, uint32_t v) { memcpy(p, &v, sizeof v); }
-static inline void store_u64(uint8_t *p, uint64_t v) { memcpy(p, &v, sizeof v); }
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the disk format is little endian");
 
 #endif

@@ -38,10 +38,9 @@ static struct map_node *find(const struct map *m, uint64_t hash, struct bytes ke
     return (struct map_node *)node;
 }
 
-struct map_node *map_find(const struct map *m, struct bytes key)
+struct map_node *map_search(const struct map *m, struct bytes key)
 {
     if (m->n == 0) return NULL;
-    if (m->recent != NULL && bytes_equal(m->recent->key, key)) return m->recent;
     return map_find_hashed(m, siphash64(m->seed, key), key);
 }
 
@@ -55,10 +54,15 @@ struct map_node *map_find_hashed(const struct map *m, uint64_t hash, struct byte
     return node;
 }
 
-const struct map_node *map_likely(const struct map *m, struct bytes key)
+const struct map_node *map_likely(const struct map *m, uint64_t hash)
 {
     if (m->slots == NULL) return m->only_slot;
-    return m->slots[siphash64(m->seed, key) & (m->slots_n - 1)];
+    return m->slots[hash & (m->slots_n - 1)];
+}
+
+void map_prefetch(const struct map *m, uint64_t hash)
+{
+    if (m->slots != NULL) __builtin_prefetch(&m->slots[hash & (m->slots_n - 1)]);
 }
 
 static void put(struct map *m, struct map_node *node)

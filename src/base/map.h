@@ -31,13 +31,21 @@ struct map {
 void map_init(struct map *m, struct mem *mem, uint64_t seed0, uint64_t seed1);
 /* Frees the table; the objects are the caller's. */
 void map_release(struct map *m);
+/* The slow way of map_find(). */
+struct map_node *map_search(const struct map *m, struct bytes key);
 /* NULL when absent. */
-struct map_node *map_find(const struct map *m, struct bytes key);
+static inline struct map_node *map_find(const struct map *m, struct bytes key)
+{
+    if (m->recent != NULL && bytes_equal(m->recent->key, key)) return m->recent;
+    return map_search(m, key);
+}
 /* For who needs the same key more than once: the hash that the others take. */
 uint64_t map_hash(const struct map *m, struct bytes key);
 struct map_node *map_find_hashed(const struct map *m, uint64_t hash, struct bytes key);
-/* Where map_find() will look first, for prefetching. May be another node, or NULL. */
-const struct map_node *map_likely(const struct map *m, struct bytes key);
+/* For fetching ahead: where map_find_hashed() will look first (may be another node, or NULL), and
+ * before that the table itself. */
+const struct map_node *map_likely(const struct map *m, uint64_t hash);
+void map_prefetch(const struct map *m, uint64_t hash);
 /* node->key is set by the caller; no equal key may be present (asserted). */
 void map_insert(struct map *m, struct map_node *node);
 void map_insert_hashed(struct map *m, uint64_t hash, struct map_node *node);

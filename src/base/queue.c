@@ -35,6 +35,8 @@ void queue_init(struct queue *q, size_t n_max)
 
     assert(n_max > 0);
     list_init(&q->items);
+    list_init(&q->hidden);
+    q->hidden_n = 0;
     q->n = 0;
     q->n_max = n_max;
     q->is_closed = false;
@@ -57,27 +59,46 @@ void queue_release(struct queue *q)
 {
     assert(q->n == 0);
     assert(list_is_empty(&q->items));
+    assert(list_is_empty(&q->hidden));
     int failed = pthread_cond_destroy(&q->filled);
     assert(failed == 0);
     failed = pthread_mutex_destroy(&q->mutex);
     assert(failed == 0);
 }
 
-static bool push(struct queue *q, struct list *node, bool is_quiet)
+enum push_kind { PUSH_LOUD, PUSH_QUIET, PUSH_HIDDEN };
+
+static bool push(struct queue *q, struct list *node, enum push_kind kind)
 {
     lock(q);
     bool is_taken = !q->is_closed && q->n < q->n_max;
     if (is_taken) {
-        list_push_back(&q->items, node);
+        list_push_back(kind == PUSH_HIDDEN ? &q->hidden : &q->items, node);
         q->n++;
-        if (!is_quiet) signal_taker(q);
+        if (kind == PUSH_HIDDEN) q->hidden_n++;
+        if (kind == PUSH_LOUD) signal_taker(q);
     }
     unlock(q);
     return is_taken;
 }
 
-bool queue_push(struct queue *q, struct list *node) { return push(q, node, false); }
-bool queue_push_quietly(struct queue *q, struct list *node) { return push(q, node, true); }
+bool queue_push(struct queue *q, struct list *node) { return push(q, node, PUSH_LOUD); }
+bool queue_push_quietly(struct queue *q, struct list *node) { return push(q, node, PUSH_QUIET); }
+bool queue_push_hidden(struct queue *q, struct list *node) { return push(q, node, PUSH_HIDDEN); }
+
+/* Under the mutex. */
+static void show(struct queue *q)
+{
+    list_splice_back(&q->items, &q->hidden);
+    q->hidden_n = 0;
+}
+
+void queue_show(struct queue *q)
+{
+    lock(q);
+    show(q);
+    unlock(q);
+}
 
 static struct timespec deadline_after(int64_t timeout_ns)
 {
@@ -96,7 +117,7 @@ static void wait_for_something(struct queue *q, int64_t timeout_ns)
     if (timeout_ns == 0) return;
     if (timeout_ns > 0) deadline = deadline_after(timeout_ns);
 
-    while (q->n == 0 && !q->is_closed && !q->is_woken && failed != ETIMEDOUT) {
+    while (q->n == q->hidden_n && !q->is_closed && !q->is_woken && failed != ETIMEDOUT) {
         failed = timeout_ns < 0 ? pthread_cond_wait(&q->filled, &q->mutex)
                                 : pthread_cond_timedwait(&q->filled, &q->mutex, &deadline);
         assert(failed == 0 || failed == ETIMEDOUT);
@@ -107,9 +128,9 @@ size_t queue_take_all(struct queue *q, struct list *to, int64_t timeout_ns)
 {
     lock(q);
     wait_for_something(q, timeout_ns);
-    size_t n = q->n;
+    size_t n = q->n - q->hidden_n;
     list_splice_back(to, &q->items);
-    q->n = 0;
+    q->n = q->hidden_n;
     q->is_woken = false;
     unlock(q);
     return n;
@@ -127,6 +148,7 @@ void queue_close(struct queue *q)
 {
     lock(q);
     q->is_closed = true;
+    show(q);
     signal_taker(q);
     unlock(q);
 }

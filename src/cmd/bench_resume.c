@@ -190,6 +190,7 @@ bool bench_resume_measure(struct bench_resume *out)
     buffer_release(&s.one);
     link_work_release(&s.work);
     hot_release(&s.hot);
+    orchestration_env_release(&s.env);
     coroutine_stack_close(stack);
     mem_release(&s.mem);
     return is_measured;

@@ -138,9 +138,9 @@ static void tell_segments(struct checking *c, const struct streams_report *repor
 {
     char found[CHECK_DAMAGE_SIZE];
     char obsolete[64] = "";
-    char size[MOMENT_SIZE];
+    char size[UNITS_SIZE];
 
-    size_format(report->bytes, size);
+    size_describe(report->bytes, size);
     if (report->obsolete_n > 0)
         (void)snprintf(obsolete, sizeof obsolete, "; %llu files that the next start removes",
                        (unsigned long long)report->obsolete_n);

@@ -268,6 +268,12 @@ static void check_queues(const struct core *c)
         n++;
     }
     assert(n == c->queues.n);
+    for (size_t kind = 0; kind < WORK_KINDS_N; kind++) {
+        const struct work_queue *recent = c->recent_queues[kind];
+        if (recent == NULL) continue;
+        assert(recent->kind == kind);
+        assert(map_find(&c->queues, recent->key) == &recent->node); /* it has not been freed */
+    }
 }
 
 /* Numbers grow from the oldest letter on, and none is beyond the last one given. */

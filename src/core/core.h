@@ -108,9 +108,12 @@ enum status core_step(struct core *c, const struct input *in, struct output *out
 /* It is in memory, a tombstone included. */
 bool core_has(const struct core *c, struct bytes key);
 
-/* A hint that the next step but one or so is about this instance: brings it into the processor's
- * cache. */
-void core_prefetch(const struct core *c, struct bytes key);
+/* Hints that a step will soon be about this instance, which bring it into the processor's caches:
+ * first core_hash(); a while later, with what it answered, core_prefetch(); right before the step
+ * core_expect(), so that the key is not hashed again. */
+uint64_t core_hash(const struct core *c, struct bytes key);
+void core_prefetch(const struct core *c, uint64_t hash);
+void core_expect(const struct core *c, uint64_t hash, struct bytes key);
 
 /* Recovery, before the first step: restores the partition's own state, as core_partition_snapshot
  * gave it; applies records, oldest first; instances are loaded when a record needs them.

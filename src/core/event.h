@@ -159,6 +159,8 @@ struct event_scheduled {
 };
 enum status event_scheduled_decode(struct bytes event, struct arena *arena,
                                    struct event_scheduled *out);
+/* Only these two, of a TaskScheduled. */
+enum status event_scheduled_name(struct bytes event, struct bytes *name, struct maybe *version);
 
 /* ExecutionCompleted. failure is a raw TaskFailureDetails. */
 struct event_completed {

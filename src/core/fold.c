@@ -169,7 +169,10 @@ void fold_history(struct instance *i, struct event *event)
     event_list_add(&i->history, event);
     if (event->id > i->id_max) i->id_max = event->id;
     if (event->kind == EVENT_TASK_SCHEDULED) {
-        item_queue(item_open(i, ITEM_TASK, event));
+        struct item *item = item_open(i, ITEM_TASK, event);
+        /* written in this very step: what scheduled_ns() would read from it */
+        if (i->core->out != NULL) item->scheduled_ns = i->core->now_ns;
+        item_queue(item);
     } else if (event->kind == EVENT_TIMER_CREATED) {
         item_open(i, ITEM_TIMER, event);
     } else if (event->kind == EVENT_CHILD_CREATED) {

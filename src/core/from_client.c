@@ -28,7 +28,8 @@ const char *client_id_problem(struct bytes id)
     if (!bytes_is_utf8(id)) return "the instance id is not UTF-8";
     if (has_control_characters(id)) return "the instance id has control characters";
     for (size_t n = 0; n < id.len; n++) {
-        if (memchr("/\\#?", id.ptr[n], 4) != NULL)
+        uint8_t c = id.ptr[n];
+        if (c == '/' || c == '\\' || c == '#' || c == '?')
             return "an instance id must not have any of / \\ # ?";
     }
     return NULL;

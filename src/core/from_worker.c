@@ -110,14 +110,10 @@ static void take_turn(struct core *c, struct instance *i)
 /* Name and effective version, as the queue knows them. */
 static void name_work(struct core *c, const struct work_queue *q, struct effect_work *work)
 {
-    struct reader r = reader_make(copy_must(c->out->arena, q->key));
-    uint8_t kind = reader_u8(&r);
-    assert(kind == work->ref.kind);
-    (void)reader_bytes(&r);
-    work->name = reader_bytes(&r);
-    work->version.value = reader_bytes(&r);
+    assert(q->kind == work->ref.kind);
+    work->name = copy_must(c->out->arena, q->name);
+    work->version.value = copy_must(c->out->arena, q->version);
     work->version.has = work->version.value.len > 0;
-    assert(reader_is_done(&r));
 }
 
 /* Tells a step from an earlier one that had the same id. */
@@ -159,7 +155,7 @@ static void take_task(struct core *c, struct item *item)
 
 void on_worker_take(struct core *c, const struct input *in)
 {
-    struct work_queue *q = queue_find(c, in->take.queue);
+    struct work_queue *q = queue_find(c, in->take.kind, in->take.queue);
     if (q == NULL || q->n == 0) return; /* nothing left: somebody was faster, or it has ended */
     struct list *first = list_first(&q->members);
     assert(first != NULL);
@@ -315,12 +311,13 @@ static const char *answer_problem(struct core *c, const struct instance *i, uint
     return id_problem(c, i, consumed_n, answer);
 }
 
-/* A child without an id gets one that no other generation has used. */
-static struct action with_child_id(struct core *c, const struct instance *i, const struct action *a)
+/* A child without an id gets one that no other generation has used, in `own`; all other actions are
+ * as they are. */
+static const struct action *with_child_id(struct core *c, const struct instance *i,
+                                          const struct action *a, struct action *own)
 {
     static const char digits[] = "0123456789abcdef";
-    struct action action = *a;
-    if (a->kind != ACTION_CREATE_CHILD || a->instance_id.len > 0) return action;
+    if (a->kind != ACTION_CREATE_CHILD || a->instance_id.len > 0) return a;
     assert(a->id >= 0); /* action_problem() has seen it */
     size_t size = EXECUTION_TEXT_SIZE + 9;
     char *id = arena_alloc(&c->temporary, size);
@@ -331,8 +328,9 @@ static struct action with_child_id(struct core *c, const struct instance *i, con
     unsigned places = (uint32_t)a->id > 0xffff ? 8 : 4;
     while (places-- > 0) id[len++] = digits[(uint32_t)a->id >> (4 * places) & 15];
     assert(len <= size);
-    action.instance_id = bytes_make(id, len);
-    return action;
+    *own = *a;
+    own->instance_id = bytes_make(id, len);
+    return own;
 }
 
 /* Appends the events of all actions but the completion, which is the answer (NULL: goes on). */
@@ -340,22 +338,23 @@ static const struct action *write_action_events(struct core *c, const struct ins
                                                 const struct orchestrator_answer *answer)
 {
     const struct action *complete = NULL;
+    struct action own;
     for (uint32_t n = 0; n < answer->actions_n; n++) {
-        const struct action action = with_child_id(c, i, &answer->actions[n]);
+        const struct action *action = with_child_id(c, i, &answer->actions[n], &own);
         buffer_clear(&c->scratch);
-        switch (action.kind) {
+        switch (action->kind) {
         case ACTION_SCHEDULE_TASK:
-            event_write_task_scheduled(&c->scratch, c->now_ns, &action);
+            event_write_task_scheduled(&c->scratch, c->now_ns, action);
             break;
-        case ACTION_CREATE_CHILD: event_write_child_created(&c->scratch, c->now_ns, &action); break;
-        case ACTION_CREATE_TIMER: event_write_timer_created(&c->scratch, c->now_ns, &action); break;
-        case ACTION_SEND_EVENT: event_write_event_sent(&c->scratch, c->now_ns, &action); break;
+        case ACTION_CREATE_CHILD: event_write_child_created(&c->scratch, c->now_ns, action); break;
+        case ACTION_CREATE_TIMER: event_write_timer_created(&c->scratch, c->now_ns, action); break;
+        case ACTION_SEND_EVENT: event_write_event_sent(&c->scratch, c->now_ns, action); break;
         case ACTION_COMPLETE:
             if (complete == NULL) complete = &answer->actions[n];
             continue;
         case ACTION_SEND_ENTITY_MESSAGE:
-            event_write_entity(&c->scratch, c->now_ns, action.id, action.entity_event,
-                               action.entity_body);
+            event_write_entity(&c->scratch, c->now_ns, action->id, action->entity_event,
+                               action->entity_body);
             break;
         case ACTION_TERMINATE:
         case ACTION_REWIND: continue;
@@ -412,22 +411,23 @@ static void send_to_entity(struct core *c, struct instance *i, const struct acti
 static void send_messages(struct core *c, struct instance *i,
                           const struct orchestrator_answer *answer)
 {
+    struct action own;
     for (uint32_t n = 0; n < answer->actions_n; n++) {
-        const struct action action = with_child_id(c, i, &answer->actions[n]);
+        const struct action *action = with_child_id(c, i, &answer->actions[n], &own);
         buffer_clear(&c->scratch);
-        if (action.kind == ACTION_CREATE_CHILD) {
-            send_to_child(c, i, &action);
-        } else if (action.kind == ACTION_SEND_ENTITY_MESSAGE) {
-            send_to_entity(c, i, &action);
-        } else if (action.kind == ACTION_SEND_EVENT && action.instance_id.len > 0) {
-            event_write_raised(&c->scratch, c->now_ns, action.name, action.input);
+        if (action->kind == ACTION_CREATE_CHILD) {
+            send_to_child(c, i, action);
+        } else if (action->kind == ACTION_SEND_ENTITY_MESSAGE) {
+            send_to_entity(c, i, action);
+        } else if (action->kind == ACTION_SEND_EVENT && action->instance_id.len > 0) {
+            event_write_raised(&c->scratch, c->now_ns, action->name, action->input);
             assert(!c->scratch.failed);
-            outbox_send(c, MESSAGE_EVENT, sibling_key(c, i->key, action.instance_id), BYTES_NONE,
+            outbox_send(c, MESSAGE_EVENT, sibling_key(c, i->key, action->instance_id), BYTES_NONE,
                         buffer_view(&c->scratch));
-        } else if (action.kind == ACTION_TERMINATE && action.instance_id.len > 0) {
-            event_write_terminated(&c->scratch, c->now_ns, action.input, action.recurse);
+        } else if (action->kind == ACTION_TERMINATE && action->instance_id.len > 0) {
+            event_write_terminated(&c->scratch, c->now_ns, action->input, action->recurse);
             assert(!c->scratch.failed);
-            outbox_send(c, MESSAGE_TERMINATE, sibling_key(c, i->key, action.instance_id),
+            outbox_send(c, MESSAGE_TERMINATE, sibling_key(c, i->key, action->instance_id),
                         BYTES_NONE, buffer_view(&c->scratch));
         }
     }

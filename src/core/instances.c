@@ -6,6 +6,7 @@
 #include "core/state.h"
 
 #include "base/mem.h"
+#include "base/prefetch.h"
 
 struct bytes key_hub(struct bytes key)
 {
@@ -32,15 +33,26 @@ struct instance *instance_find(const struct core *c, struct bytes key)
 
 bool core_has(const struct core *c, struct bytes key) { return instance_find(c, key) != NULL; }
 
-#define CACHE_LINE_SIZE 64
-
-void core_prefetch(const struct core *c, struct bytes key)
+uint64_t core_hash(const struct core *c, struct bytes key)
 {
-    const struct map_node *node = map_likely(&c->instances, key);
+    uint64_t hash = map_hash(&c->instances, key);
+    map_prefetch(&c->instances, hash);
+    return hash;
+}
+
+/* What every step looks at, and the key. */
+void core_prefetch(const struct core *c, uint64_t hash)
+{
+    const struct map_node *node = map_likely(&c->instances, hash);
     if (node == NULL) return;
-    const char *at = (const char *)container_of(node, struct instance, node);
-    for (size_t n = 0; n <= sizeof(struct instance); n += CACHE_LINE_SIZE)
-        __builtin_prefetch(at + n);
+    const struct instance *i = container_of(node, struct instance, node);
+    prefetch(i, offsetof(struct instance, created_ns));
+    __builtin_prefetch(i + 1);
+}
+
+void core_expect(const struct core *c, uint64_t hash, struct bytes key)
+{
+    (void)map_find_hashed(&c->instances, hash, key); /* which it remembers */
 }
 
 struct instance *instance_find_live(const struct core *c, struct bytes key)
@@ -228,12 +240,15 @@ static void count_active(struct instance *i)
 static void count(struct instance *i)
 {
     struct core *c = i->core;
-    if (i->counted_as != GAUGE_NONE) {
-        assert(c->gauges[i->counted_as] > 0);
-        c->gauges[i->counted_as]--;
+    enum gauge now = instance_gauge(i);
+    if (i->counted_as != now) {
+        if (i->counted_as != GAUGE_NONE) {
+            assert(c->gauges[i->counted_as] > 0);
+            c->gauges[i->counted_as]--;
+        }
+        i->counted_as = now;
+        c->gauges[now]++;
     }
-    i->counted_as = instance_gauge(i);
-    c->gauges[i->counted_as]++;
     assert(i->counted_as != GAUGE_NONE);
     assert(c->gauges[i->counted_as] <= c->instances_n);
     count_active(i);

@@ -17,24 +17,39 @@ void queue_key(struct buffer *out, enum work_kind kind, struct bytes hub, struct
     buffer_bytes(out, version);
 }
 
-struct work_queue *queue_find(const struct core *c, struct bytes key)
+struct work_queue *queue_find(const struct core *c, enum work_kind kind, struct bytes key)
 {
+    assert((unsigned)kind < WORK_KINDS_N);
+    struct work_queue *recent = c->recent_queues[kind];
+    if (recent != NULL && bytes_equal(recent->key, key)) return recent;
     struct map_node *node = map_find(&c->queues, key);
     return node == NULL ? NULL : container_of(node, struct work_queue, node);
 }
 
+static void queue_set_key(struct work_queue *q, struct bytes key)
+{
+    memcpy(q + 1, key.ptr, key.len);
+    q->key = bytes_make(q + 1, key.len);
+    q->node.key = q->key;
+    struct reader r = reader_make(q->key);
+    uint8_t kind = reader_u8(&r);
+    assert(kind == q->kind);
+    q->hub = reader_bytes(&r);
+    q->name = reader_bytes(&r);
+    q->version = reader_bytes(&r);
+    assert(reader_is_done(&r));
+}
+
 static struct work_queue *queue_obtain(struct core *c, enum work_kind kind, struct bytes key)
 {
-    struct work_queue *q = queue_find(c, key);
+    struct work_queue *q = queue_find(c, kind, key);
     assert(key.len > 0);
     assert(q == NULL || q->kind == kind);
     if (q != NULL) return q;
     q = mem_take_zero(c->mem, sizeof *q + key.len);
     assert(q != NULL);
-    memcpy(q + 1, key.ptr, key.len);
-    q->key = bytes_make(q + 1, key.len);
-    q->node.key = q->key;
     q->kind = kind;
+    queue_set_key(q, key);
     list_init(&q->members);
     list_push_back(&c->all_queues, &q->all);
     map_insert(&c->queues, &q->node);
@@ -45,6 +60,7 @@ static void queue_free(struct core *c, struct work_queue *q)
 {
     assert(q->n == 0);
     assert(list_is_empty(&q->members));
+    if (c->recent_queues[q->kind] == q) c->recent_queues[q->kind] = NULL;
     map_remove(&c->queues, &q->node);
     list_remove(&q->all);
     mem_give(c->mem, q, sizeof *q + q->key.len);
@@ -77,29 +93,42 @@ static void announce(struct core *c, const struct work_queue *q)
     e->ready.queue = copy_must(c->out->arena, q->key);
 }
 
+/* The hub of an instance's key is all before the slash. */
+static bool is_of_hub(struct bytes key, struct bytes hub)
+{
+    return key.len > hub.len && key.ptr[hub.len] == '/' && bytes_start_with(key, hub);
+}
+
+/* Mostly the last one of its kind: then its key need not be written to be compared. */
 static struct work_queue *queue_of(struct core *c, enum work_kind kind, const struct instance *i,
                                    struct bytes name, struct bytes version)
 {
+    struct work_queue *q = c->recent_queues[kind];
+    if (q != NULL && bytes_equal(q->name, name) && bytes_equal(q->version, version) &&
+        is_of_hub(i->key, q->hub)) {
+        return q;
+    }
     buffer_clear(&c->scratch2);
     queue_key(&c->scratch2, kind, key_hub(i->key), name, version);
     assert(!c->scratch2.failed);
-    return queue_obtain(c, kind, buffer_view(&c->scratch2));
+    q = queue_obtain(c, kind, buffer_view(&c->scratch2));
+    c->recent_queues[kind] = q;
+    return q;
 }
 
 void queue_add_item(struct item *item)
 {
     struct instance *i = item->instance;
     struct core *c = i->core;
-    struct event_scheduled scheduled;
+    struct bytes name;
+    struct maybe version;
     assert(item->kind == ITEM_TASK);
     assert(item->queue == NULL);
     assert(!item->due.node.is_linked);
 
-    enum status status =
-        event_scheduled_decode(event_bytes(item->created), &c->temporary, &scheduled);
+    enum status status = event_scheduled_name(event_bytes(item->created), &name, &version);
     assert(status == OK); /* checked when the action came */
-    struct bytes version = scheduled.version.has ? scheduled.version.value : i->version.value;
-    item->queue = queue_of(c, WORK_TASK, i, scheduled.name, version);
+    item->queue = queue_of(c, WORK_TASK, i, name, version.has ? version.value : i->version.value);
     task_set_state(item, TASK_STATE_QUEUED);
     list_push_back(&item->queue->members, &item->queued);
     item->queue->n++;

@@ -266,7 +266,7 @@ static size_t entity_done_size(const struct core *c, const struct input_worker_d
 
 static size_t take_size(const struct core *c, const struct input *in)
 {
-    const struct work_queue *q = queue_find(c, in->take.queue);
+    const struct work_queue *q = queue_find(c, in->take.kind, in->take.queue);
     if (q == NULL || q->n == 0) return 0;
     const struct list *first = list_first(&q->members);
     assert(first != NULL);

@@ -126,6 +126,7 @@ struct delayed {
 /* An orchestration or an entity (is_entity): see entities.c for what the latter has instead of a
  * history. */
 struct instance {
+    /* ---- what every step looks at: fetched ahead, see core_prefetch() ---- */
     struct map_node node; /* in core->instances, by key */
     struct list all;      /* in core->all */
     struct list dirty;    /* in core->dirty or core->finished, while dirty */
@@ -142,6 +143,7 @@ struct instance {
     enum orchestration_status status; /* SUSPENDED is told by is_suspended */
     bool is_suspended;
     bool is_purged;
+    bool is_entity;
     bool needs_turn;        /* a turn is due although the inbox is empty (after a rewind) */
     bool is_status_carried; /* custom status of the previous generation, none set yet */
     bool is_poisoned;       /* parked: turns are not offered */
@@ -152,39 +154,18 @@ struct instance {
     uint32_t failures;   /* of the present turn */
     int64_t retry_at_ms; /* of the present turn; while parked: since when it is */
     int64_t start_at_ms;
-    int64_t created_ns;
     int64_t updated_ns;
-    int64_t completed_ns;
     struct maybe custom_status;
     struct maybe trace;
-    /* Why its turn or one of its tasks failed last, or was parked. In error_room or, as it was
-     * loaded, elsewhere in the arena. */
-    struct bytes last_error;
-    struct late *late_first;
-    uint32_t late_n;
-
-    /* durable, of an entity */
-    bool is_entity;
-    struct maybe state;
-    struct event_list held;  /* calls of the holder, while locked */
-    struct delayed *delayed; /* by time */
-    uint32_t delayed_n;
-    size_t delayed_size;
-    const struct event *lock;  /* the EntityLockRequested that has it; NULL = not locked */
-    struct bytes lock_section; /* these three from it, borrowed */
-    struct bytes lock_parent;
-    uint8_t lock_execution[EXECUTION_ID_SIZE];
 
     /* folded from the events */
-    uint32_t locks_n;            /* EntityLockRequested in the history */
     const struct event *started; /* ExecutionStarted; in inbox or history */
-    struct bytes name;           /* these three from it, borrowed from its bytes */
+    struct bytes name;           /* these two from it, borrowed from its bytes */
     struct maybe version;
-    struct maybe input;
     bool has_parent;
     bool has_tags;
-    struct event_parent parent;    /* likewise */
     bool has_reply;                /* somebody wants to be told of its progress: replies.h */
+    uint32_t locks_n;              /* EntityLockRequested in the history */
     int32_t id_max;                /* largest id of an action in the history; -1 = none */
     const struct event *completed; /* ExecutionCompleted, when terminal */
     struct list items;
@@ -208,7 +189,29 @@ struct instance {
     int64_t touched_ms;
     enum gauge counted_as;       /* set by instance_sort() only, as is the next */
     struct backlog_name *active; /* counted there; NULL = it is not active, or nobody counts */
+
+    /* ---- the rest; created_ns is the first of it ---- */
+    int64_t created_ns;
+    int64_t completed_ns;
+    struct maybe input;         /* from `started`, borrowed, as is the next */
+    struct event_parent parent; /* has_parent */
+    /* Why its turn or one of its tasks failed last, or was parked. In error_room or, as it was
+     * loaded, elsewhere in the arena. */
+    struct bytes last_error;
     uint8_t *error_room; /* LIMIT_REASON_SIZE; NULL before the first error since it was loaded */
+    struct late *late_first;
+    uint32_t late_n;
+
+    /* durable, of an entity */
+    struct maybe state;
+    struct event_list held;  /* calls of the holder, while locked */
+    struct delayed *delayed; /* by time */
+    uint32_t delayed_n;
+    size_t delayed_size;
+    const struct event *lock;  /* the EntityLockRequested that has it; NULL = not locked */
+    struct bytes lock_section; /* these three from it, borrowed */
+    struct bytes lock_parent;
+    uint8_t lock_execution[EXECUTION_ID_SIZE];
 };
 
 /* Work of one kind and name that waits for a worker. */
@@ -216,6 +219,9 @@ struct work_queue {
     struct map_node node; /* in core->queues, by key */
     struct bytes key;     /* owned */
     enum work_kind kind;
+    struct bytes hub; /* these three in the key */
+    struct bytes name;
+    struct bytes version;
     struct list all;     /* in core->all_queues */
     struct list members; /* item.queued or instance.queued */
     size_t n;
@@ -267,6 +273,7 @@ struct core {
     struct map instances;
     struct map open;
     struct map queues;
+    struct work_queue *recent_queues[WORK_KINDS_N]; /* last used; names come in runs. NULL = none */
     struct list all;
     struct list all_queues;
     struct list dirty;    /* not terminal, by dirty_lsn */
@@ -485,7 +492,7 @@ void queue_add_item(struct item *item);
 void queue_add_turn(struct instance *i);
 void queue_remove_item(struct item *item);
 void queue_remove_turn(struct instance *i);
-struct work_queue *queue_find(const struct core *c, struct bytes key);
+struct work_queue *queue_find(const struct core *c, enum work_kind kind, struct bytes key);
 /* READY for every member: after recovery. */
 void queues_announce(struct core *c);
 /* Frees the empty ones that were kept. */

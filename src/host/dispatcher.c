@@ -274,6 +274,8 @@ bool dispatcher_ready(struct dispatcher *d, uint32_t partition, enum work_kind k
     if (q == NULL) return false;
     assert(q->kind == kind);
 
+    /* the only one that has work is the next: found without a search */
+    if (q->announced_n == 0) q->partition_next = partition;
     q->by_partition[partition]++;
     q->announced_n++;
     if (q->place == PLACE_EMPTY) queue_move(d, q, PLACE_OFFERED);
@@ -373,18 +375,23 @@ struct worker *dispatcher_find(struct dispatcher *d, uint32_t id)
 
 /* ---- takes ---- */
 
+/* Without a division: it is asked for dozens of times for each piece of work. */
+static uint32_t partition_after(const struct dispatcher *d, uint32_t partition)
+{
+    return partition + 1 == d->partitions_n ? 0 : partition + 1;
+}
+
 static uint32_t next_partition(const struct dispatcher *d, const struct work_queue_ready *q)
 {
     uint32_t partition = q->partition_next;
 
     assert(q->announced_n > 0);
-    while (q->by_partition[partition] == 0) partition = (partition + 1) % d->partitions_n;
+    while (q->by_partition[partition] == 0) partition = partition_after(d, partition);
     return partition;
 }
 
 static bool next_of_kind(struct dispatcher *d, enum work_kind kind, struct dispatch *out)
 {
-    if (list_is_empty(&d->hungry[kind])) return false;
     while (!list_is_empty(&d->offered[kind])) {
         struct list *first = list_first(&d->offered[kind]);
         struct work_queue_ready *q = container_of(first, struct work_queue_ready, place_node);
@@ -398,10 +405,17 @@ static bool next_of_kind(struct dispatcher *d, enum work_kind kind, struct dispa
     return false;
 }
 
+/* Asked after every request, and mostly there is nothing. */
+static inline bool has_any(const struct dispatcher *d, enum work_kind kind)
+{
+    return !list_is_empty(&d->offered[kind]) && !list_is_empty(&d->hungry[kind]);
+}
+
 bool dispatcher_next(struct dispatcher *d, struct dispatch *out)
 {
-    return next_of_kind(d, WORK_TURN, out) || next_of_kind(d, WORK_ENTITY, out) ||
-           next_of_kind(d, WORK_TASK, out);
+    return (has_any(d, WORK_TURN) && next_of_kind(d, WORK_TURN, out)) ||
+           (has_any(d, WORK_ENTITY) && next_of_kind(d, WORK_ENTITY, out)) ||
+           (has_any(d, WORK_TASK) && next_of_kind(d, WORK_TASK, out));
 }
 
 static void charge(struct dispatcher *d, struct worker *w, enum work_kind kind)
@@ -423,7 +437,7 @@ void dispatcher_taken(struct dispatcher *d, const struct dispatch *dispatch, boo
     uint32_t gone = got ? 1 : *announced;
     *announced -= gone;
     q->announced_n -= gone;
-    q->partition_next = (dispatch->partition + 1) % d->partitions_n;
+    q->partition_next = partition_after(d, dispatch->partition);
     if (got) dispatch->worker->has_taken = true;
     if (got) charge(d, dispatch->worker, dispatch->kind);
 

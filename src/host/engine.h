@@ -44,8 +44,8 @@ void engine_close(struct engine *e);
  * closing; the request stays the caller's. */
 bool engine_post(struct engine *e, struct request *request);
 bool engine_post_to(struct engine *e, uint32_t shard, struct request *request);
-/* The same, but the shard may not see it until engine_wake(), which wakes it once for all of
- * them. */
+/* The same, but the shard does not see it until engine_wake(), which wakes it once for all of them:
+ * they are taken together. */
 bool engine_post_quietly(struct engine *e, struct request *request);
 bool engine_post_to_quietly(struct engine *e, uint32_t shard, struct request *request);
 void engine_wake(struct engine *e);

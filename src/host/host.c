@@ -11,7 +11,6 @@
 #define RELEASES_N_MAX                                                                             \
     64u /* batches without records that one turn releases; the next one goes on */
 #define PAUSE_NS (100 * NS_PER_MS) /* at most so long without a look, while paused */
-#define CACHE_LINE_SIZE 64
 #define RETRY_JITTER_PERCENT 20
 #define DAMAGE_SIZE 400 /* as promised in host.h */
 
@@ -264,6 +263,7 @@ void host_stop(struct host *h)
 {
     h->is_stopping = true;
     queue_close(&h->posted);
+    host_wake(h); /* what was posted quietly is seen now */
 }
 
 bool host_is_quiet(const struct host *h)
@@ -297,51 +297,35 @@ bool host_post(struct host *h, struct request *request)
 
 bool host_post_quietly(struct host *h, struct request *request)
 {
-    if (!queue_push(&h->posted, &request->node)) return false;
+    if (!queue_push_hidden(&h->posted, &request->node)) return false;
     atomic_store(&h->is_wake_owed, true);
     return true;
 }
 
 void host_wake(struct host *h)
 {
-    if (atomic_load(&h->is_wake_owed) && atomic_exchange(&h->is_wake_owed, false)) wake(h);
+    if (!atomic_load(&h->is_wake_owed) || !atomic_exchange(&h->is_wake_owed, false)) return;
+    queue_show(&h->posted);
+    wake(h);
 }
 
 /* ---- the turn ---- */
-
-/* With thousands of instances in flight each step would wait for memory a dozen times: the next
- * request's instance, and the request after it, are fetched while this one is being stepped. */
-static void look_ahead(const struct host *h)
-{
-    struct list *next = list_first(&h->taken);
-    if (next == NULL) return;
-    const struct request *request = container_of(next, struct request, node);
-    if (key_is_complete(request->key)) {
-        uint32_t partition = partition_of(request->key, h->options.partitions_n);
-        if (host_has_partition(h, partition)) {
-            core_prefetch(h->cores[host_index(h, partition)], request->key);
-        }
-    }
-    struct list *after = list_next(&h->taken, next);
-    if (after == NULL) return;
-    const char *at = (const char *)container_of(after, struct request, node);
-    for (size_t n = 0; n < sizeof(struct request); n += CACHE_LINE_SIZE) __builtin_prefetch(at + n);
-}
 
 static void run_requests(struct host *h)
 {
     if (list_is_empty(&h->taken) && !host_is_full(h)) {
         /* Before taking: what is posted from now on wakes again. */
         atomic_store(&h->is_wake_pending, false);
-        atomic_store(&h->is_wake_owed, false);
         (void)queue_take_all(&h->posted, &h->taken, 0);
     }
     while (!host_is_full(h)) {
         struct list *node = list_pop_front(&h->taken);
         if (node == NULL) return;
         h->requests_n++;
-        look_ahead(h);
-        request_run(h, container_of(node, struct request, node));
+        struct request *request = container_of(node, struct request, node);
+        ahead_begin(h);
+        request_run(h, request);
+        ahead_go_on(h);
         host_dispatch(h); /* at once: the instance that has new work is still in the cache */
     }
 }

@@ -111,11 +111,11 @@ void host_close(struct host *h);
 /* From any thread. False when the queue is full or the host is closed: the request stays the
  * caller's, answer its maker with E_UNAVAILABLE. */
 bool host_post(struct host *h, struct request *request);
-/* The same without waking the host, which may see it or not until host_wake(): for who posts many
- * in a row, because a host that is woken for the first would work, and sleep again, before the
- * second comes. */
+/* The same, but the host does not see it until host_wake(): for who posts many in a row. They are
+ * then taken together, and so are in one frame but for its limit; a host that saw the first at once
+ * would work, and wait for the disk, before the second comes. */
 bool host_post_quietly(struct host *h, struct request *request);
-/* From any thread: wakes the host if something was posted quietly that it has not seen. */
+/* From any thread: shows the host all that was posted quietly, and wakes it. */
 void host_wake(struct host *h);
 
 /* Does all there is to do now. Call after host_post (wake), after a job is done, and at the time it

@@ -5,7 +5,8 @@
  *
  * A request belongs to who made it. From host_post() until done() it must stay as it is, with
  * everything it borrows. done() is called exactly once, on the host's thread, after everything the
- * answer stands on is durable. The answer's bytes are borrowed during done().
+ * answer stands on is durable. The answer's bytes are borrowed during done(). Only who does nothing
+ * with the answer but to use the request's memory again may have it before (is_untold).
  */
 #ifndef HOST_REQUEST_H
 #define HOST_REQUEST_H
@@ -135,6 +136,9 @@ struct request {
     void *user;
     struct bytes key; /* of the instance; of worker's answers that of the reference */
     enum request_kind kind;
+    /* A worker's answer of which nobody is told anything: done() as soon as it was taken, while its
+     * memory is still in the cache. Whether it becomes durable is then not known to anybody. */
+    bool is_untold;
 
     /* ---- the answer ---- */
     enum status status;

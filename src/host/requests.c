@@ -147,7 +147,10 @@ static void run_step(struct host *h, struct request *request, uint32_t index)
         return;
     }
     if (request->kind == REQUEST_PURGE && request->status == OK) request->purged_n = 1;
-    request_answer(h, request);
+    if (request->is_untold)
+        request->done(request);
+    else
+        request_answer(h, request);
 }
 
 /* ---- what other shards send ---- */
@@ -404,11 +407,17 @@ static void run_backlog(struct host *h, struct request *request)
 
 /* ---- all of them ---- */
 
+bool key_fits(struct bytes key)
+{
+    return key_is_complete(key) && key.len <= LIMIT_HUB_SIZE + 1 + LIMIT_ID_SIZE;
+}
+
 /* The index of its instance's partition. False, and refused, when it names none that could be
  * here. */
 static bool find_index(struct host *h, struct request *request, uint32_t *index)
 {
-    if (!key_is_complete(request->key) || request->key.len > LIMIT_HUB_SIZE + 1 + LIMIT_ID_SIZE) {
+    if (ahead_index(h, request, index)) return true;
+    if (!key_fits(request->key)) {
         request_refuse(h, request, E_INVALID,
                        "no instance has such an id: it has 1 to 100 bytes (those of children up to "
                        "256), its hub 1 to 64");

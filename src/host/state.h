@@ -47,6 +47,13 @@ struct commit {
     struct histogram frame_size;
 };
 
+/* The request that was looked ahead for. */
+struct ahead {
+    const struct request *request; /* NULL = none, or nothing could be found out */
+    uint32_t index;
+    uint64_t hash;
+};
+
 struct host {
     struct env *env;
     struct journal *journal;
@@ -64,8 +71,10 @@ struct host {
 
     struct queue posted;         /* from any thread */
     atomic_bool is_wake_pending; /* somebody has posted since the queue was last taken */
-    atomic_bool is_wake_owed;    /* somebody has done so quietly: host_wake() is to come */
+    atomic_bool is_wake_owed;    /* somebody has posted quietly: host_wake() is to come */
     struct list taken;           /* requests out of the queue, not run yet */
+    struct ahead ahead;          /* for the first in `taken` */
+    struct ahead present;        /* the same for the request that is being run */
     struct list refused;         /* answers that stand on nothing durable */
     uint64_t requests_n;
     uint64_t steps_n; /* number of the last request that was stepped */
@@ -146,6 +155,15 @@ bool host_is_full(const struct host *h);
  * process. */
 void host_fatal(struct host *h, enum status status, const char *what);
 
+/* ---- ahead.c ---- */
+/* For the request that will be run next, the first in `taken`: before the present one is run. */
+void ahead_begin(struct host *h);
+/* After it was run. */
+void ahead_go_on(struct host *h);
+/* The index of the request's partition, when it was looked ahead for: its key is complete, and the
+ * partition is here. Its instance will be found at once. */
+bool ahead_index(const struct host *h, const struct request *request, uint32_t *index);
+
 /* ---- step.c ---- */
 /* Steps a core within the open batch. Fills in time, LSN and randomness. request: the one that is
  * answered by this step, or NULL. E_NOMEM: nothing has changed. */
@@ -161,6 +179,8 @@ void host_tick(struct host *h);
 bool host_tell_time(struct host *h);
 
 /* ---- requests.c ---- */
+/* A hub and an id, neither of them empty, and not too long. */
+bool key_fits(struct bytes key);
 /* Does what the request asks, or parks it until it can be done. */
 void request_run(struct host *h, struct request *request);
 /* Answered when everything up to now is durable; status and text are set. */

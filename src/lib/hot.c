@@ -4,7 +4,10 @@
  */
 #include "lib/hot.h"
 
+#include "base/prefetch.h"
 #include "base/random.h"
+
+#define FETCH_MAX ((size_t)1024) /* of a stack: what returns first is at its beginning */
 
 void hot_init(struct hot *hot, struct mem *mem, size_t n_max)
 {
@@ -14,6 +17,7 @@ void hot_init(struct hot *hot, struct mem *mem, size_t n_max)
     map_init(&hot->by_id, mem, seed[0], seed[1]);
     list_init(&hot->used);
     hot->n_max = n_max;
+    hot->expected = NULL;
 }
 
 static void take_out(struct hot *hot, struct orchestration *o)
@@ -50,9 +54,39 @@ static bool is_resumption(const struct link_work *work)
     return false;
 }
 
+/* May be another one whose hash is near. */
+static const struct orchestration *likely(const struct hot *hot)
+{
+    const struct map_node *node = map_likely(&hot->by_id, hot->expected_hash);
+    return node == NULL ? NULL : container_of(node, struct orchestration, by_id);
+}
+
+void hot_expect(struct hot *hot, const struct link_work *work)
+{
+    hot->expected = work;
+    hot->expected_hash = map_hash(&hot->by_id, work->id);
+    const struct orchestration *o = likely(hot);
+    if (o != NULL) prefetch(o, sizeof *o);
+}
+
+void hot_expect_none(struct hot *hot) { hot->expected = NULL; }
+
+void hot_fetch(const struct hot *hot)
+{
+    if (hot->expected == NULL) return;
+    const struct orchestration *o = likely(hot);
+    if (o == NULL) return;
+    __builtin_prefetch(o->arena.at, 1);
+    prefetch(o->coroutine.saved,
+             o->coroutine.saved_len < FETCH_MAX ? o->coroutine.saved_len : FETCH_MAX);
+}
+
 struct orchestration *hot_take(struct hot *hot, const struct link_work *work)
 {
-    struct map_node *node = map_find(&hot->by_id, work->id);
+    uint64_t hash = hot->expected == work ? hot->expected_hash : map_hash(&hot->by_id, work->id);
+    struct map_node *node = map_find_hashed(&hot->by_id, hash, work->id);
+
+    hot->expected = NULL; /* its memory may be another's soon */
 
     if (node == NULL) return NULL;
     struct orchestration *o = container_of(node, struct orchestration, by_id);
@@ -68,7 +102,9 @@ struct orchestration *hot_take(struct hot *hot, const struct link_work *work)
 void hot_put(struct hot *hot, struct orchestration *o, uint64_t base_next)
 {
     o->base_next = base_next;
-    map_insert(&hot->by_id, &o->by_id);
+    /* its hash is known since it was here last */
+    if (o->by_id.hash == 0) o->by_id.hash = map_hash(&hot->by_id, o->by_id.key);
+    map_insert_hashed(&hot->by_id, o->by_id.hash, &o->by_id);
     list_push_front(&hot->used, &o->used);
     while (hot->by_id.n > hot->n_max) evict_oldest(hot);
 }

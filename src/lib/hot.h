@@ -10,6 +10,8 @@
 #include "lib/orchestration.h"
 
 struct hot {
+    const struct link_work *expected; /* hot_expect(); NULL = none */
+    uint64_t expected_hash;
     struct map by_id;
     struct list used; /* most recently first */
     size_t n_max;
@@ -18,6 +20,13 @@ struct hot {
 void hot_init(struct hot *hot, struct mem *mem, size_t n_max);
 /* Frees all of them. */
 void hot_release(struct hot *hot);
+
+/* Hints that this work comes next: with thousands of orchestrations, what it needs is in no cache.
+ * First the one, and when that has had time to arrive, the other. */
+void hot_expect(struct hot *hot, const struct link_work *work);
+void hot_fetch(const struct hot *hot);
+/* It is not taken after all. */
+void hot_expect_none(struct hot *hot);
 
 /* The one that can go on with this turn: the caller's from now on. NULL: there is none. One that
  * belongs to another execution or may have missed a turn is freed. */

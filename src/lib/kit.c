@@ -43,6 +43,7 @@ static void close_all(struct norn_test *t)
     norn_info_free(t->info);
     t->info = NULL;
     hot_release(&t->hot);
+    orchestration_env_release(&t->env);
     if (t->stack != NULL) coroutine_stack_close(t->stack);
     t->stack = NULL;
     buffer_release(&t->calls);

@@ -8,11 +8,17 @@
 #include "lib/link_engine.h"
 
 #include "base/clock.h"
+#include "base/prefetch.h"
 #include "lib/memory.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
 #include <time.h>
+
+/* So much memory may be held by a piece of work that is not out. */
+#define UNUSED_SIZE_MAX ((size_t)64 << 10)
+/* The part of a piece of work that is written when it is delivered. */
+#define FILLED_SIZE offsetof(struct link_work, answer)
 
 struct seat;
 
@@ -140,11 +146,22 @@ static void credit_back(struct seat *seat, enum work_kind kind)
 
 /* ---- work: on the shard's thread ---- */
 
+/* Only this thread changes it: no need for an instruction that locks the bus. */
+static void out_n_set(struct seat *seat, size_t n)
+{
+    atomic_store_explicit(&seat->out_n, n, memory_order_release);
+}
+
+static size_t out_n_get(const struct seat *seat)
+{
+    return atomic_load_explicit(&seat->out_n, memory_order_relaxed);
+}
+
 static struct engine_work *work_take(struct seat *seat)
 {
     struct list *node = list_pop_front(&seat->unused);
 
-    atomic_fetch_add(&seat->out_n, 1);
+    out_n_set(seat, out_n_get(seat) + 1);
     if (node != NULL) return container_of(node, struct engine_work, unused);
     assert(seat->made_n < seat->works_n); /* no more than there is credit for */
     struct engine_work *w = &seat->works[seat->made_n++];
@@ -155,18 +172,18 @@ static struct engine_work *work_take(struct seat *seat)
     return w;
 }
 
-/* The answer was taken, whatever came of it. */
+/* The answer was taken, whatever came of it, durable or not. The work is cleared when it is used
+ * again: most of it was last written by another core, and to fetch it for writing here would cost
+ * more than all the rest. Only what holds much memory lets it go. */
 static void work_done(struct request *request)
 {
     struct engine_work *w = request->user;
     struct seat *seat = w->seat;
-    bool is_credit_kept = w->work.is_credit_kept;
-    enum work_kind kind = w->ref.kind;
 
-    link_work_reset(&w->work);
+    if (w->work.arena.size > UNUSED_SIZE_MAX) link_work_reset(&w->work);
     list_push_front(&seat->unused, &w->unused);
-    if (!is_credit_kept) credit_back(seat, kind);
-    atomic_fetch_sub(&seat->out_n, 1);
+    if (!w->work.is_credit_kept) credit_back(seat, w->ref.kind);
+    out_n_set(seat, out_n_get(seat) - 1);
 }
 
 static bool copy(struct arena *arena, struct bytes value, struct bytes *out)
@@ -183,28 +200,60 @@ static bool copy_maybe(struct arena *arena, struct maybe value, struct maybe *ou
 
 static enum status fill_task(struct link_work *work, const struct effect_work *given)
 {
-    if (!copy(&work->arena, given->scheduled, &work->scheduled)) return E_NOMEM;
     work->task_id = given->ref.task_id;
     work->failures = given->ref.attempt;
+    work->input = MAYBE_NONE; /* of what had this memory before, as the others */
+    work->tags = BYTES_NONE;
     work->complete_by_ms = given->complete_by_ms;
-    return OK;
+    work->result = MAYBE_NONE;
+    work->failure = MAYBE_NONE;
+    return copy(&work->arena, given->scheduled, &work->scheduled) ? OK : E_NOMEM;
 }
 
+static enum status fill_turn(struct link_work *work, const struct effect_work *given)
+{
+    work->has_past = given->history_n == 0;
+    work->past = BYTES_NONE;
+    work->is_past_filtered = false;
+    work->history_n = given->history_n;
+    work->base = given->ref.base;
+    return copy(&work->arena, given->fresh, &work->fresh) ? OK : E_NOMEM;
+}
+
+static enum status fill_entity(struct link_work *work, const struct effect_work *given)
+{
+    work->entity = (struct entity_answer){0};
+    if (!copy(&work->arena, given->fresh, &work->fresh)) return E_NOMEM;
+    return copy_maybe(&work->arena, given->state, &work->state) ? OK : E_NOMEM;
+}
+
+/* All that work of its kind has is set, and nothing else: see work_done(). */
 static enum status fill(struct link_work *work, const struct effect_work *given)
 {
     struct arena *arena = &work->arena;
 
+    arena_reset(arena);
     work->kind = given->ref.kind;
+    work->now_ms = 0;
+    work->is_credit_kept = false;
     memcpy(work->execution_id, given->ref.execution_id, EXECUTION_ID_SIZE);
     if (!copy(arena, given->name, &work->name)) return E_NOMEM;
     if (!copy_maybe(arena, given->version, &work->version)) return E_NOMEM;
-    if (given->ref.kind == WORK_TASK) return fill_task(work, given);
-    if (!copy(arena, given->fresh, &work->fresh)) return E_NOMEM;
-    if (!copy_maybe(arena, given->state, &work->state)) return E_NOMEM;
-    work->history_n = given->history_n;
-    work->base = given->ref.base;
-    work->has_past = given->history_n == 0;
-    return OK;
+    switch (given->ref.kind) {
+    case WORK_TURN: return fill_turn(work, given);
+    case WORK_TASK: return fill_task(work, given);
+    case WORK_ENTITY: return fill_entity(work, given);
+    }
+    unreachable("no such kind of work");
+}
+
+/* What the next delivery will write: it comes soon, and is with another core now. */
+static void look_ahead(const struct seat *seat)
+{
+    const struct list *node = list_first(&seat->unused);
+
+    if (node == NULL) return;
+    prefetch(container_of(node, struct engine_work, unused), FILLED_SIZE);
 }
 
 static void deliver(struct worker *worker, const struct effect_work *given)
@@ -220,8 +269,9 @@ static void deliver(struct worker *worker, const struct effect_work *given)
     w->work.port = &seat->port->port;
     w->work.id = key_id(w->ref.key);
     w->work.status = fill(&w->work, given);
+    look_ahead(seat);
     to->deliver(to->user, &w->work);
-    atomic_store(&seat->has_delivered, true);
+    atomic_store_explicit(&seat->has_delivered, true, memory_order_release);
 }
 
 /* ---- what the worker answers: any thread ---- */
@@ -241,6 +291,7 @@ static void request_begin(struct engine_work *w, enum request_kind kind, request
 
     /* only what is asked: clearing all of it would cost more than the rest */
     request->kind = kind;
+    request->is_untold = done == work_done; /* which looks at nothing of the answer */
     request->done = done;
     request->user = w;
     request->key = w->ref.key;
@@ -258,14 +309,15 @@ void engine_work_answer(struct link_work *work)
     struct engine_work *w = engine_work_of(work);
 
     request_begin(w, kinds[w->ref.kind], work_done);
-    w->request.worker_done = (struct input_worker_done){
-        .has_ref = true,
-        .ref = w->ref,
-        .answer = &work->answer,
-        .result = work->result,
-        .failure = work->failure,
-        .entity = &work->entity,
-    };
+    w->request.worker_done = (struct input_worker_done){.has_ref = true, .ref = w->ref};
+    switch (w->ref.kind) {
+    case WORK_TURN: w->request.worker_done.answer = &work->answer; break;
+    case WORK_TASK:
+        w->request.worker_done.result = work->result;
+        w->request.worker_done.failure = work->failure;
+        break;
+    case WORK_ENTITY: w->request.worker_done.entity = &work->entity; break;
+    }
     post(w);
 }
 
@@ -506,19 +558,25 @@ void engine_port_detach(struct link_port *port)
     bell_remove(p);
 }
 
-/* Credit that is still on its way to a seat must have arrived before the seat goes. */
+static void seat_call(const struct seat *seat, struct request *request)
+{
+    while (engine_call_to(seat->port->link->engine, seat->shard, request) == E_UNAVAILABLE) {
+        sleep_ms(1);
+    }
+}
+
+/* Credit that is still on its way to a seat must have arrived before the seat goes, and what it has
+ * answered is durable then: a question about the backlog is answered after all before it. */
 static void seat_settle(struct seat *seat)
 {
     struct request request = {.kind = REQUEST_STATS};
+    struct request barrier = {.kind = REQUEST_BACKLOG};
     struct host_stats stats;
 
     while (atomic_load(&seat->out_n) > 0) sleep_ms(1);
     request.stats = &stats;
-    for (int n = 0; n < 2; n++) {
-        while (engine_call_to(seat->port->link->engine, seat->shard, &request) == E_UNAVAILABLE) {
-            sleep_ms(1);
-        }
-    }
+    seat_call(seat, &barrier);
+    for (int n = 0; n < 2; n++) seat_call(seat, &request);
 }
 
 void engine_port_free(struct link_port *port)

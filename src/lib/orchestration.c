@@ -11,6 +11,10 @@
 
 #define ARENA_SIZE 1024
 #define TASKS_SIZE_FIRST 8
+/* What is kept of those that have ended: 64 at most, of 16 KiB each. */
+#define SPARE_N_MAX 64u
+#define SPARE_SIZE_MAX ((size_t)16 << 10)
+#define SPARE_TASKS_MAX 64u
 
 /* ---- life ---- */
 
@@ -39,16 +43,51 @@ static bool name_here(struct orchestration *o, const struct link_work *work)
     return here->id != NULL && (here->version != NULL || !work->version.has);
 }
 
-struct orchestration *orchestration_new(const struct orchestration_env *env,
+/* Cleared, with an arena and perhaps with room for tasks. NULL without memory. */
+static struct orchestration *spare_take(struct orchestration_env *env)
+{
+    struct orchestration *o = env->spare;
+
+    if (o == NULL) {
+        o = mem_take_zero(env->mem, sizeof *o);
+        if (o != NULL) arena_init(&o->arena, env->mem, ARENA_SIZE);
+        return o;
+    }
+    env->spare = o->spare_next;
+    env->spare_n--;
+    struct arena arena = o->arena;
+    struct norn_task **tasks = o->tasks;
+    size_t tasks_size = o->tasks_size;
+    *o = (struct orchestration){.arena = arena, .tasks = tasks, .tasks_size = tasks_size};
+    if (tasks_size > 0) memset(tasks, 0, tasks_size * sizeof(struct norn_task *));
+    return o;
+}
+
+/* False: it is too large to be kept, or there are enough. */
+static bool spare_keep(struct orchestration *o)
+{
+    struct orchestration_env *env = o->env;
+
+    if (env->spare_n >= SPARE_N_MAX || o->arena.size > SPARE_SIZE_MAX ||
+        o->tasks_size > SPARE_TASKS_MAX) {
+        return false;
+    }
+    arena_reset(&o->arena);
+    o->spare_next = env->spare;
+    env->spare = o;
+    env->spare_n++;
+    return true;
+}
+
+struct orchestration *orchestration_new(struct orchestration_env *env,
                                         const struct orchestrator *code,
                                         const struct link_work *work)
 {
-    struct orchestration *o = mem_take_zero(env->mem, sizeof *o);
+    struct orchestration *o = spare_take(env);
 
     if (o == NULL) return NULL;
     o->env = env;
     o->code = code;
-    arena_init(&o->arena, env->mem, ARENA_SIZE);
     o->context.kind = CONTEXT_ORCHESTRATOR;
     o->context.arena = &o->arena;
     o->context.lines = env->lines;
@@ -67,14 +106,29 @@ struct orchestration *orchestration_new(const struct orchestration_env *env,
     return NULL;
 }
 
-void orchestration_free(struct orchestration *o)
+static void give(struct orchestration *o)
 {
     struct mem *mem = o->env->mem;
 
-    coroutine_release(&o->coroutine);
     mem_give(mem, o->tasks, o->tasks_size * sizeof(struct norn_task *));
     arena_release(&o->arena);
     mem_give(mem, o, sizeof *o);
+}
+
+void orchestration_free(struct orchestration *o)
+{
+    coroutine_release(&o->coroutine);
+    if (!spare_keep(o)) give(o);
+}
+
+void orchestration_env_release(struct orchestration_env *env)
+{
+    while (env->spare != NULL) {
+        struct orchestration *o = env->spare;
+        env->spare = o->spare_next;
+        env->spare_n--;
+        give(o);
+    }
 }
 
 struct orchestration *orchestration_of(norn_context *ctx)

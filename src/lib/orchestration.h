@@ -30,11 +30,17 @@ struct orchestrator {
     void *user;
 };
 
+struct orchestration;
+
 /* What all executions of a thread share. */
 struct orchestration_env {
     struct mem *mem;
     struct coroutine_stack *stack;
     const struct journal_lines *lines;
+    /* Of executions that have ended, for the next: with most of the memory that it will need, which
+     * is in the cache. */
+    struct orchestration *spare;
+    uint32_t spare_n;
 };
 
 /* One call with what repeating it needs; in the arena. */
@@ -71,7 +77,8 @@ struct norn_task {
 
 struct orchestration {
     struct norn_context context; /* first */
-    const struct orchestration_env *env;
+    struct orchestration_env *env;
+    struct orchestration *spare_next; /* in env->spare */
     /* of hot.c */
     struct map_node by_id;
     struct list used;
@@ -129,10 +136,12 @@ struct unread_event {
 };
 
 /* id, execution and name are copied from work. NULL without memory. */
-struct orchestration *orchestration_new(const struct orchestration_env *env,
+struct orchestration *orchestration_new(struct orchestration_env *env,
                                         const struct orchestrator *code,
                                         const struct link_work *work);
 void orchestration_free(struct orchestration *o);
+/* Frees what was kept for others; all orchestrations have been freed. */
+void orchestration_env_release(struct orchestration_env *env);
 
 /* Applies the events of the turn (of a new one the past first) and fills in work->answer, in the
  * work's memory. *events_n: what it adds to the history. OK; E_NOMEM: the turn is to be given back

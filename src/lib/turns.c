@@ -6,6 +6,7 @@
 #include "lib/turns.h"
 
 #include "base/clock.h"
+#include "base/prefetch.h"
 #include "lib/blocked.h"
 #include "lib/memory.h"
 
@@ -63,17 +64,40 @@ static void watch_stack(struct turns *t)
                 used, size);
 }
 
-static void run_turn(struct turns *t, struct link_work *work, struct blocked_probe *probe)
+/* What the next turns need is fetched while this one runs: their works come from another core, and
+ * the orchestrations were last used a while ago. Of the third the work, of the second what that
+ * points to, of the first its orchestration. */
+static void look_ahead(struct turns *t, const struct list *taken)
+{
+    const struct list *node = list_first(taken);
+
+    if (node == NULL) return;
+    hot_expect(&t->hot, container_of(node, struct link_work, node));
+    node = list_next(taken, node);
+    if (node == NULL) return;
+    const struct link_work *work = container_of(node, struct link_work, node);
+    __builtin_prefetch(work->id.ptr);
+    __builtin_prefetch(work->fresh.ptr);
+    node = list_next(taken, node);
+    if (node == NULL) return;
+    prefetch(container_of(node, struct link_work, node), sizeof *work);
+}
+
+/* `taken`: the works that come after it. */
+static void run_turn(struct turns *t, struct link_work *work, const struct list *taken,
+                     struct blocked_probe *probe)
 {
     uint64_t events_n = 0;
     bool has_ended = false;
 
     if (work->status != OK) {
+        hot_expect_none(&t->hot);
         give_back(work, work->status == E_NOT_FOUND ? "the instance has moved on"
                                                     : status_text(work->status));
         return;
     }
     struct orchestration *o = find_or_make(t, work);
+    look_ahead(t, taken);
     if (o == NULL) return;
     int64_t began_ns = clock_mono_ns();
     atomic_store_explicit(&t->began_ns, began_ns, memory_order_relaxed);
@@ -81,6 +105,7 @@ static void run_turn(struct turns *t, struct link_work *work, struct blocked_pro
     enum status status = orchestration_turn(o, work, &events_n, &has_ended);
     atomic_store_explicit(&t->code_now, NULL, memory_order_release);
     blocked_end(probe, o, began_ns);
+    hot_fetch(&t->hot);
     atomic_fetch_add_explicit(&t->turns_n, 1, memory_order_relaxed);
     watch_stack(t);
     uint64_t base_next = link_next_base(work, events_n);
@@ -115,7 +140,7 @@ static void *run(void *user)
         while ((node = list_pop_front(&taken)) != NULL) {
             struct link_work *work = container_of(node, struct link_work, node);
             port = work->port;
-            run_turn(t, work, &probe);
+            run_turn(t, work, &taken, &probe);
             if (++n % FLUSH_N == 0) link_flush(port);
         }
         if (port != NULL) link_flush(port);
@@ -125,6 +150,7 @@ static void *run(void *user)
         link_abandon(container_of(node, struct link_work, node), true, "the worker is closing");
     }
     hot_release(&t->hot);
+    orchestration_env_release(&t->env);
     return NULL;
 }
 

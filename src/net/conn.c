@@ -149,6 +149,15 @@ enum status conn_feed(struct conn *c, int64_t now_ns, struct bytes bytes)
     return pass_on(c, now_ns, bytes);
 }
 
+/* Only HTTP/1.1 has a half-closed peer that is well: over HTTP/2 it could not even acknowledge. */
+bool conn_end_input(struct conn *c, int64_t now_ns)
+{
+    if (c->is_dead || c->h1 == NULL) return false;
+    h1_end_input(c->h1, now_ns);
+    conn_wake(c);
+    return true;
+}
+
 bool conn_pull(struct conn *c, int64_t now_ns, struct buffer *out, size_t size_max)
 {
     size_t start = out->len;

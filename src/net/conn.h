@@ -111,6 +111,9 @@ void conn_free(struct conn *c, int64_t now_ns);
 
 /* Bytes from the peer, in any pieces. E_CLOSED: send what conn_pull() still gives, then close. */
 enum status conn_feed(struct conn *c, int64_t now_ns, struct bytes bytes);
+/* The peer has ended its side, nothing more comes from it. True: answers to what it has sent are
+ * still to be pulled; close when it is over. False: close at once. */
+bool conn_end_input(struct conn *c, int64_t now_ns);
 /* Appends up to about size_max bytes that are to be sent; false when there are none. */
 bool conn_pull(struct conn *c, int64_t now_ns, struct buffer *out, size_t size_max);
 /* So many of the bytes pulled have left this process: tells a stalled peer from a slow one. */

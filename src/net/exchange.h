@@ -53,6 +53,11 @@ void exchange_open(struct http_exchange *exchange);
 /* Ended: it holds nothing of its answer any more. */
 void exchange_end(struct http_exchange *exchange);
 
+/* The answer to come is a refusal of the layer: writes the body, which may be empty without memory,
+ * and the fields that go with it; answers the type. */
+const char *exchange_refuse(struct http_exchange *exchange, const struct http_service *service,
+                            enum http_refusal why, struct buffer *body);
+
 /* The next of the fields that were added, from *rest, which moves on. False: there is none. */
 bool exchange_next_field(struct bytes *rest, struct bytes *name, struct bytes *value);
 

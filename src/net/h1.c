@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One HTTP/1.1 connection: requests one after the other. What a peer sends ahead waits until the
- * present request is answered, and while the peer does not take the answers that are there; beyond
- * a limit we stop reading (h1_wants_read).
+ * One HTTP/1.1 connection: the reading of its requests. What a peer sends ahead is read and given
+ * to the service as long as that takes it beside the others (h1_queue.c); else it waits until they
+ * are answered, as it does while the peer does not take the answers that are there. Beyond a limit
+ * we stop reading (h1_wants_read).
  *
- *      waiting ──first byte──> head ──empty line──> body ──all of it──> busy ──answer──> waiting
+ *      waiting ──first byte──> head ──empty line──> body ──all of it──> ready ──┐
+ *         ^                                                    under way <──────┤
+ *         └─────────────────────────────────────────────────────────────────────┘
  *
- * The exchange that a service sees is part of this object, which outlives its connection while it
- * is busy. A request that comes alone is not copied: its buffer is kept as it is, and the next
- * request comes into another.
+ * A request that comes alone is not copied: its buffer is kept as it is, and the next request comes
+ * into another. A peer that has ended its side still gets the answers to all that it has sent.
  */
 #include "net/h1.h"
 
 #include "base/assert.h"
 #include "base/clock.h"
-#include "base/list.h"
 #include "base/mem.h"
 #include "net/h1_state.h"
 #include "net/state.h"
@@ -22,13 +23,7 @@
 #include <stdio.h>
 
 #define AHEAD_SIZE_MAX (64 * 1024)
-#define OUT_SIZE_MAX (256 * 1024) /* of answers; then the next request waits */
-#define KEPT_SIZE_MAX (64 * 1024) /* of a buffer between two requests */
-
-static const struct exchange_ops h1_exchange_ops;
-
-/* The exchange is the first member, so that one that is const can be turned as well. */
-static struct h1 *h1_of(struct http_exchange *e) { return container_of(e, struct h1, exchange); }
+#define KEPT_SIZE_MAX (64 * 1024) /* of the output between two answers */
 
 enum status h1_new(const struct conn_options *options, struct conn *conn, int64_t now_ns,
                    struct h1 **out)
@@ -42,27 +37,16 @@ enum status h1_new(const struct conn_options *options, struct conn *conn, int64_
     h1->counters = options->counters;
     h1->service = options->http;
     h1->date = options->date;
+    h1->is_trusted = options->is_trusted;
     h1->unfinished_all = options->unfinished_size;
     h1->now_ns = h1->since_ns = now_ns;
-    h1->exchange.ops = &h1_exchange_ops;
-    h1->exchange.is_trusted = options->is_trusted;
     (void)snprintf(h1->peer, sizeof h1->peer, "%s", options->peer);
-    h1->exchange.peer = h1->peer;
-    buffer_init(&h1->exchange.fields, h1->mem);
+    list_init(&h1->requests);
+    list_init(&h1->spare);
     buffer_init(&h1->in, h1->mem);
-    buffer_init(&h1->request, h1->mem);
     buffer_init(&h1->out, h1->mem);
     *out = h1;
     return OK;
-}
-
-static void destroy(struct h1 *h1)
-{
-    buffer_release(&h1->exchange.fields);
-    buffer_release(&h1->in);
-    buffer_release(&h1->request);
-    buffer_release(&h1->out);
-    mem_give(h1->mem, h1, sizeof *h1);
 }
 
 static size_t came(const struct h1 *h1) { return h1->in.len - h1->in_at; }
@@ -70,9 +54,10 @@ static size_t came(const struct h1 *h1) { return h1->in.len - h1->in_at; }
 /* Keeps the figure of what requests hold: those that are coming, and those at work. */
 static void count_held(struct h1 *h1)
 {
-    size_t size = h1->request.len;
+    size_t size = h1->requests_size;
 
     if (h1->phase == H1_BODY) size += came(h1);
+    if (h1->phase == H1_READY) size += h1->next->bytes.len;
     *h1->unfinished_all += size - h1->held;
     h1->held = size;
 }
@@ -81,6 +66,9 @@ static void forget_input(struct h1 *h1)
 {
     buffer_release(&h1->in);
     h1->in_at = 0;
+    if (h1->next != NULL) h1_request_drop(h1->next);
+    h1->next = NULL;
+    h1->phase = H1_WAITING;
 }
 
 void h1_free(struct h1 *h1, int64_t now_ns)
@@ -88,17 +76,11 @@ void h1_free(struct h1 *h1, int64_t now_ns)
     h1->now_ns = now_ns;
     /* The figure may be gone before a handler that is still at work. */
     *h1->unfinished_all -= h1->held;
-    h1->held = 0;
-    h1->conn = NULL;
-    if (h1->phase != H1_BUSY) {
-        destroy(h1);
-        return;
-    }
     forget_input(h1);
     buffer_release(&h1->out);
-    h1->exchange.is_closed = true;
-    /* The handler may end the exchange inside, which frees it. */
-    h1->service->closed(h1->service->user, &h1->exchange);
+    h1_abandon(h1);
+    h1_spare_free(h1);
+    mem_give(h1->mem, h1, sizeof *h1);
 }
 
 static void set_phase(struct h1 *h1, enum h1_phase phase)
@@ -109,21 +91,31 @@ static void set_phase(struct h1 *h1, enum h1_phase phase)
 
 /* ---- requests ---- */
 
-static void begin_head(struct h1 *h1)
+/* False without memory, which is the end: there is not even enough to say so. */
+static bool begin_head(struct h1 *h1)
 {
+    h1->next = h1_request_new(h1);
+    if (h1->next == NULL) {
+        h1->counters->out_of_memory++;
+        h1->is_deaf = true;
+        return false;
+    }
     set_phase(h1, H1_HEAD);
     h1->search = (struct head_search){0, 0};
     h1->is_empty_line_over = false;
+    return true;
 }
 
 /* The request cannot be understood or taken: where the next one would start is not known either. */
-static void refuse(struct h1 *h1, unsigned status)
+static void refuse(struct h1 *h1, enum http_refusal why)
 {
-    if (status != 413 && status != 503) h1->counters->http_malformed++;
-    h1->is_last = true;
-    h1->exchange.is_head = false;
-    h1_write_answer(h1, status, "text/plain", bytes_of_text(http_status_reason(status)));
+    struct h1_request *r = h1->next;
+
+    if (why != REFUSAL_LARGE_BODY && why != REFUSAL_CROWDED && why != REFUSAL_TOO_SLOW)
+        h1->counters->http_malformed++;
+    h1->next = NULL;
     forget_input(h1);
+    h1_refuse(h1, r, why);
 }
 
 /* One empty line before a request is allowed and means nothing. False: it may be half of one. */
@@ -141,59 +133,78 @@ static bool skip_empty_line(struct h1 *h1)
 /* False: more must come, or it was refused. */
 static bool read_head(struct h1 *h1)
 {
+    struct h1_request *r = h1->next;
+
     if (!skip_empty_line(h1)) return false;
     const uint8_t *at = h1->in.ptr + h1->in_at;
-    unsigned refusal = head_find(&h1->search, bytes_make(at, came(h1)), &h1->head_size);
-    if (refusal == 0 && h1->head_size == 0) return false;
-    if (refusal == 0) refusal = head_parse(bytes_make(at, h1->head_size), &h1->head);
-    if (refusal == 0 && h1->head.body_size > h1->limits->message_size_max) refusal = 413;
-    if (refusal != 0) {
+    enum http_refusal refusal = head_find(&h1->search, bytes_make(at, came(h1)), &r->head_size);
+    if (refusal == REFUSAL_NONE && r->head_size == 0) return false;
+    if (refusal == REFUSAL_NONE) refusal = head_parse(bytes_make(at, r->head_size), &r->head);
+    if (refusal == REFUSAL_NONE && r->head.body_size > h1->limits->message_size_max)
+        refusal = REFUSAL_LARGE_BODY;
+    if (refusal != REFUSAL_NONE) {
         refuse(h1, refusal);
         return false;
     }
     set_phase(h1, H1_BODY);
     h1->body_due_ns = h1->now_ns + h1->limits->body_ms * NS_PER_MS;
-    h1->is_continue_due = h1->head.is_continue_expected;
-    h1->body_size = 0;
-    chunks_init(&h1->chunks, h1->limits->message_size_max);
+    h1->is_continue_due = r->head.is_continue_expected;
+    r->body_size = 0;
+    if (r->head.is_chunked) chunks_init(&h1->chunks, h1->limits->message_size_max);
     return true;
+}
+
+static struct bytes part(const struct h1_request *r, struct head_span span)
+{
+    return bytes_make(r->bytes.ptr + span.at, span.len);
 }
 
 /* The first `size` bytes that came are the request; `taken` bytes are gone with it. */
 static bool take_request(struct h1 *h1, size_t size, size_t taken)
 {
+    struct h1_request *r = h1->next;
+    struct http_exchange *e = &r->exchange;
+
+    assert(r->bytes.len == 0);
     if (h1->in_at == 0 && h1->in.len == taken) {
-        struct buffer empty = h1->request;
-        h1->request = h1->in;
-        h1->request.len = size;
+        struct buffer empty = r->bytes;
+        r->bytes = h1->in;
+        r->bytes.len = size;
         h1->in = empty;
-        assert(h1->in.len == 0);
     } else {
-        buffer_append(&h1->request, h1->in.ptr + h1->in_at, size);
+        buffer_append(&r->bytes, h1->in.ptr + h1->in_at, size);
         h1->in_at += taken;
     }
-    if (!h1->request.failed) return true;
-    buffer_clear(&h1->request);
-    refuse(h1, 503);
-    return false;
+    if (r->bytes.failed) {
+        refuse(h1, REFUSAL_CROWDED);
+        return false;
+    }
+    e->method = part(r, r->head.method);
+    e->path = part(r, r->head.path);
+    e->query = part(r, r->head.query);
+    e->body = bytes_make(r->bytes.ptr + r->head_size, r->body_size);
+    set_phase(h1, H1_READY);
+    return true;
 }
 
 /* What was decoded stands behind the head, and what came since behind that. */
 static bool read_chunks(struct h1 *h1)
 {
-    size_t at = h1->in_at + h1->head_size + h1->body_size;
+    struct h1_request *r = h1->next;
+    size_t at = h1->in_at + r->head_size + r->body_size;
     size_t taken = 0;
     size_t made = 0;
-    unsigned refusal = chunks_read(&h1->chunks, h1->in.ptr + at, h1->in.len - at, &taken, &made);
+    enum http_refusal refusal =
+        chunks_read(&h1->chunks, h1->in.ptr + at, h1->in.len - at, &taken, &made);
 
-    if (refusal != 0) {
+    if (refusal != REFUSAL_NONE) {
         refuse(h1, refusal);
         return false;
     }
-    size_t size_before = h1->head_size + h1->body_size;
-    h1->body_size += made;
+    size_t size_before = r->head_size + r->body_size;
+    r->body_size += made;
     if (chunks_are_done(&h1->chunks))
-        return take_request(h1, h1->head_size + h1->body_size, size_before + taken);
+        return take_request(h1, r->head_size + r->body_size, size_before + taken);
     assert(at + taken == h1->in.len);
     h1->in.len = at + made;
     return false;
@@ -201,56 +212,59 @@ static bool read_chunks(struct h1 *h1)
 
 static bool read_body(struct h1 *h1)
 {
-    if (h1->head.is_chunked) return read_chunks(h1);
-    h1->body_size = (size_t)h1->head.body_size;
-    size_t size = h1->head_size + h1->body_size;
+    struct h1_request *r = h1->next;
+
+    if (r->head.is_chunked) return read_chunks(h1);
+    r->body_size = (size_t)r->head.body_size;
+    size_t size = r->head_size + r->body_size;
     return came(h1) >= size && take_request(h1, size, size);
 }
 
-static struct bytes part(const struct h1 *h1, struct head_span span)
-{
-    return bytes_make(h1->request.ptr + span.at, span.len);
-}
-
-static void give_to_service(struct h1 *h1)
-{
-    struct http_exchange *e = &h1->exchange;
-
-    set_phase(h1, H1_BUSY);
-    h1->counters->pages++;
-    if (h1->head.is_close) h1->is_last = true;
-    h1->is_full_told = false;
-    e->method = part(h1, h1->head.method);
-    e->path = part(h1, h1->head.path);
-    e->query = part(h1, h1->head.query);
-    e->body = bytes_make(h1->request.ptr + h1->head_size, h1->body_size);
-    exchange_open(e);
-    h1->service->request(h1->service->user, e);
-}
-
+/* It has its place between the answers, as all that we say. */
 static void send_continue(struct h1 *h1)
 {
-    if (!h1->is_continue_due || h1->is_over) return;
+    if (h1->phase != H1_BODY || !h1->is_continue_due || h1->requests_n > 0) return;
     h1->is_continue_due = false;
     buffer_append_bytes(&h1->out, BYTES_LITERAL("HTTP/1.1 100 Continue\r\n\r\n"));
+}
+
+/* As far as the bytes that came go. False: more must come, or it was refused. */
+static bool read_next(struct h1 *h1)
+{
+    if (h1->phase == H1_WAITING) {
+        if (came(h1) == 0) return false;
+        if (!begin_head(h1)) return false;
+    }
+    if (h1->phase == H1_HEAD && !read_head(h1)) return false;
+    return h1->phase == H1_READY || read_body(h1);
+}
+
+/* The peer has ended its side, and all that it sent before was read. */
+static void end_input(struct h1 *h1)
+{
+    if (h1->phase == H1_HEAD || h1->phase == H1_BODY) refuse(h1, REFUSAL_CUT_SHORT);
+    h1->is_deaf = true;
 }
 
 /* Goes on as far as it can. Requests that are answered inside of request() come one after the
  * other in this loop, not one inside the other. */
 static void advance(struct h1 *h1)
 {
-    while (!h1->is_over && h1->phase != H1_BUSY && h1->out.len < OUT_SIZE_MAX) {
-        if (h1->phase == H1_WAITING) {
-            if (came(h1) == 0) return;
-            begin_head(h1);
-        }
-        if (h1->phase == H1_HEAD && !read_head(h1)) return;
-        if (!read_body(h1)) {
+    while (!h1->is_deaf && !h1->is_over && h1_has_room(h1)) {
+        if (!read_next(h1)) {
             send_continue(h1);
-            return;
+            if (h1->is_input_over && !h1->is_deaf) end_input(h1);
+            break;
         }
-        give_to_service(h1);
+        struct h1_request *r = h1->next;
+        if (!h1_may_join(h1, r)) break;
+        h1->next = NULL;
+        set_phase(h1, H1_WAITING);
+        h1_give_to_service(h1, r);
     }
+    if (h1->is_deaf) forget_input(h1);
+    h1_check_over(h1);
+    count_held(h1);
 }
 
 /* Moves what is left up to the start, once for all requests that came together. */
@@ -265,51 +279,58 @@ static void append_input(struct h1 *h1, struct bytes bytes)
     buffer_append_bytes(&h1->in, bytes);
     if (!h1->in.failed) return;
     h1->counters->out_of_memory++;
-    h1->is_over = true;
+    h1->is_deaf = true;
 }
 
 enum status h1_feed(struct h1 *h1, int64_t now_ns, struct bytes bytes)
 {
     h1->now_ns = now_ns;
     if (h1->is_over) return E_CLOSED;
+    if (h1->is_deaf) {
+        h1->ignored_size += bytes.len;
+        return OK;
+    }
     append_input(h1, bytes);
     if (h1->phase == H1_BODY)
         h1->body_due_ns = conn_body_due_ns(h1->limits, h1->body_due_ns, now_ns, bytes.len);
     advance(h1);
-    count_held(h1);
-    if (!h1->is_over && h1->phase == H1_BODY && h1->held > SMALL_SIZE &&
+    if (h1->phase == H1_BODY && h1->held > SMALL_SIZE &&
         *h1->unfinished_all > h1->limits->unfinished_size_total) {
         h1->counters->requests_too_large++;
-        refuse(h1, 503);
+        refuse(h1, REFUSAL_CROWDED);
         count_held(h1);
     }
     return h1->is_over ? E_CLOSED : OK;
 }
 
-bool h1_wants_read(const struct h1 *h1)
+void h1_end_input(struct h1 *h1, int64_t now_ns)
 {
-    bool is_waiting = h1->phase == H1_BUSY || h1->out.len >= OUT_SIZE_MAX;
-
-    return !h1->is_over && (!is_waiting || came(h1) < AHEAD_SIZE_MAX);
+    h1->now_ns = now_ns;
+    h1->is_input_over = true;
+    advance(h1);
+    h1_tell_half_closed(h1);
+    count_held(h1);
 }
 
-static void tell_writable(struct h1 *h1)
+bool h1_wants_read(const struct h1 *h1)
 {
-    if (!h1->is_full_told || h1->out.len > h1->limits->stream_queue_size / 2) return;
-    h1->is_full_told = false;
-    if (h1->phase == H1_BUSY) h1->service->writable(h1->service->user, &h1->exchange);
+    bool is_waiting = h1->phase == H1_READY || !h1_has_room(h1);
+
+    if (h1->is_over || h1->is_input_over) return false;
+    /* What comes means nothing, but its end does: the peer may go away. */
+    if (h1->is_deaf) return h1->ignored_size < AHEAD_SIZE_MAX;
+    return !is_waiting || came(h1) < AHEAD_SIZE_MAX;
 }
 
 bool h1_pull(struct h1 *h1, struct buffer *out)
 {
     /* An answer that came outside of h1_feed() makes room for the next request. */
     advance(h1);
-    count_held(h1);
     if (h1->out.len == 0) return false;
     buffer_append_bytes(out, buffer_view(&h1->out));
     buffer_clear(&h1->out);
     if (h1->out.size > KEPT_SIZE_MAX) buffer_release(&h1->out);
-    tell_writable(h1);
+    h1_tell_writable(h1);
     return true;
 }
 
@@ -319,9 +340,15 @@ bool h1_is_over(const struct h1 *h1) { return h1->is_over && h1->out.len == 0; }
 
 void h1_drain(struct h1 *h1)
 {
-    h1->is_last = true;
+    struct list *newest = list_last(&h1->requests);
+    bool is_coming = h1->phase == H1_BODY || h1->phase == H1_READY;
+
+    h1->is_draining = true;
     /* Half a head is no request yet: who sends it may stay silent for as long as header_ms. */
-    if (h1->phase == H1_WAITING || h1->phase == H1_HEAD) h1->is_over = true;
+    if (is_coming && newest == NULL) return;
+    h1->is_deaf = true;
+    if (newest != NULL) container_of(newest, struct h1_request, link)->is_last = true;
+    advance(h1);
 }
 
 int64_t h1_tick(struct h1 *h1, int64_t now_ns)
@@ -331,8 +358,14 @@ int64_t h1_tick(struct h1 *h1, int64_t now_ns)
     uint64_t *counter = &h1->counters->slow_request;
 
     h1->now_ns = now_ns;
-    /* While answers wait the peer's reading is watched, and nothing else. */
-    if (h1->is_over || h1->out.len >= OUT_SIZE_MAX) return INT64_MAX;
+    /* While requests are under way, or answers wait (then the peer's reading is watched), the next
+     * request has time. */
+    if (h1->is_over || h1->requests_n > 0 || h1->out.len >= OUT_SIZE_MAX) return INT64_MAX;
+    if (h1->is_free) {
+        h1->is_free = false;
+        h1->since_ns = now_ns;
+        h1->body_due_ns = now_ns + limits->body_ms * NS_PER_MS;
+    }
     switch (h1->phase) {
     case H1_WAITING:
         after_ms = limits->idle_ms;
@@ -340,96 +373,16 @@ int64_t h1_tick(struct h1 *h1, int64_t now_ns)
         break;
     case H1_HEAD: after_ms = limits->header_ms; break;
     case H1_BODY: break;
-    case H1_BUSY: return INT64_MAX;
+    case H1_READY: return INT64_MAX;
     }
     int64_t due_ns = h1->since_ns + after_ms * NS_PER_MS;
     if (h1->phase == H1_BODY) due_ns = h1->body_due_ns;
     if (due_ns > now_ns) return due_ns;
     (*counter)++;
-    h1->is_over = true;
+    if (h1->phase == H1_WAITING)
+        h1->is_over = true;
+    else
+        refuse(h1, REFUSAL_TOO_SLOW);
     conn_wake(h1->conn);
     return INT64_MAX;
 }
-
-/* ---- the exchange ---- */
-
-static struct bytes exchange_header(const struct http_exchange *e, const char *name)
-{
-    const struct h1 *h1 = (const struct h1 *)(const void *)e;
-
-    return head_field_value(&h1->head, buffer_view(&h1->request), name);
-}
-
-/* The service has done its part. */
-static void end_exchange(struct h1 *h1)
-{
-    assert(h1->phase == H1_BUSY);
-    exchange_end(&h1->exchange);
-    if (h1->conn == NULL) {
-        destroy(h1);
-        return;
-    }
-    buffer_clear(&h1->request);
-    if (h1->request.size > KEPT_SIZE_MAX) buffer_release(&h1->request);
-    set_phase(h1, H1_WAITING);
-    conn_wake(h1->conn);
-}
-
-static void exchange_answer(struct http_exchange *e, unsigned status, const char *type,
-                            struct bytes body)
-{
-    struct h1 *h1 = h1_of(e);
-
-    if (h1->conn != NULL) h1_write_answer(h1, status, type, body);
-    end_exchange(h1);
-}
-
-static void exchange_begin(struct http_exchange *e, unsigned status, const char *type)
-{
-    struct h1 *h1 = h1_of(e);
-
-    h1_write_begin(h1, status, type);
-    conn_wake(h1->conn);
-}
-
-static enum status exchange_send(struct http_exchange *e, struct bytes bytes)
-{
-    struct h1 *h1 = h1_of(e);
-
-    if (h1->is_over) return E_CLOSED; /* for want of memory; closed() comes with the end */
-    enum status status = h1_write_part(h1, bytes);
-    if (status == OK) conn_wake(h1->conn);
-    return status;
-}
-
-static bool exchange_is_full(struct http_exchange *e)
-{
-    struct h1 *h1 = h1_of(e);
-    bool is_full = h1->out.len >= h1->limits->stream_queue_size;
-
-    if (is_full) h1->is_full_told = true;
-    return is_full;
-}
-
-static size_t exchange_queued(const struct http_exchange *e)
-{
-    return ((const struct h1 *)(const void *)e)->out.len;
-}
-
-static void exchange_finish(struct http_exchange *e, bool is_whole)
-{
-    struct h1 *h1 = h1_of(e);
-
-    if (h1->conn != NULL) h1_write_end(h1, is_whole);
-    end_exchange(h1);
-}
-
-static const struct exchange_ops h1_exchange_ops = {
-    .header = exchange_header,
-    .answer = exchange_answer,
-    .begin = exchange_begin,
-    .send = exchange_send,
-    .is_full = exchange_is_full,
-    .queued = exchange_queued,
-    .finish = exchange_finish,
-};

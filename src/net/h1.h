@@ -12,10 +12,12 @@ struct h1;
 
 enum status h1_new(const struct conn_options *options, struct conn *conn, int64_t now_ns,
                    struct h1 **out);
-/* The exchange, if one is open, keeps what it needs. */
+/* Exchanges that are open keep what they need. */
 void h1_free(struct h1 *h1, int64_t now_ns);
 /* E_CLOSED: it is over but for what h1_pull() still gives. */
 enum status h1_feed(struct h1 *h1, int64_t now_ns, struct bytes bytes);
+/* The peer has ended its side: it is over when all that it sent is answered. */
+void h1_end_input(struct h1 *h1, int64_t now_ns);
 bool h1_pull(struct h1 *h1, struct buffer *out);
 bool h1_wants_read(const struct h1 *h1);
 /* It has ended, though its last words may still wait. */

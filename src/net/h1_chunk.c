@@ -27,20 +27,20 @@ static bool is_value(uint8_t byte) { return head_is_value(bytes_make(&byte, 1));
 
 static bool is_token(uint8_t byte) { return head_is_token(bytes_make(&byte, 1)); }
 
-static unsigned read_size(struct chunks *c, uint8_t byte)
+static enum http_refusal read_size(struct chunks *c, uint8_t byte)
 {
     int value = hex_value(byte);
 
     if (value >= 0) {
-        if (c->digits_n == DIGITS_N_MAX) return 400;
+        if (c->digits_n == DIGITS_N_MAX) return REFUSAL_BAD_CHUNK;
         c->digits_n++;
         c->left = c->left << 4 | (uint64_t)value;
-        return 0;
+        return REFUSAL_NONE;
     }
-    if (c->digits_n == 0) return 400;
-    if (byte != '\r' && byte != ';') return 400;
+    if (c->digits_n == 0) return REFUSAL_BAD_CHUNK;
+    if (byte != '\r' && byte != ';') return REFUSAL_BAD_CHUNK;
     c->phase = byte == ';' ? CHUNK_NAME_START : CHUNK_SIZE_LF;
-    return 0;
+    return REFUSAL_NONE;
 }
 
 /* Between two parts of an extension. False: neither another part nor the end of the line. */
@@ -68,11 +68,11 @@ static bool read_quoted(struct chunks *c, uint8_t byte)
     return is_value(byte);
 }
 
-static unsigned read_extension(struct chunks *c, uint8_t byte)
+static enum http_refusal read_extension(struct chunks *c, uint8_t byte)
 {
     bool is_good;
 
-    if (++c->extensions_size > CHUNK_EXTENSIONS_SIZE_MAX) return 400;
+    if (++c->extensions_size > CHUNK_EXTENSIONS_SIZE_MAX) return REFUSAL_BAD_CHUNK;
     if (c->phase == CHUNK_QUOTED || c->phase == CHUNK_ESCAPED) {
         is_good = read_quoted(c, byte);
     } else if (c->phase == CHUNK_VALUE_START && byte == '"') {
@@ -86,46 +86,47 @@ static unsigned read_extension(struct chunks *c, uint8_t byte)
         bool is_start = c->phase == CHUNK_NAME_START || c->phase == CHUNK_VALUE_START;
         is_good = !is_start && end_part(c, byte);
     }
-    return is_good ? 0 : 400;
+    return is_good ? REFUSAL_NONE : REFUSAL_BAD_CHUNK;
 }
 
-static unsigned size_done(struct chunks *c)
+static enum http_refusal size_done(struct chunks *c)
 {
     c->digits_n = 0;
-    if (c->left > c->size_max) return 413;
+    if (c->left > c->size_max) return REFUSAL_LARGE_BODY;
     c->size_max -= c->left;
     c->phase = c->left == 0 ? CHUNK_TRAILER : CHUNK_DATA;
-    return 0;
+    return REFUSAL_NONE;
 }
 
-static unsigned read_trailer(struct chunks *c, uint8_t byte)
+static enum http_refusal read_trailer(struct chunks *c, uint8_t byte)
 {
-    if (++c->trailers_size > CHUNK_TRAILERS_SIZE_MAX) return 431;
+    if (++c->trailers_size > CHUNK_TRAILERS_SIZE_MAX) return REFUSAL_LARGE_HEAD;
     if (c->phase == CHUNK_TRAILER) {
-        if (!is_token(byte)) return 400;
+        if (!is_token(byte)) return REFUSAL_BAD_CHUNK;
         c->phase = CHUNK_TRAILER_NAME;
     } else if (c->phase == CHUNK_TRAILER_NAME) {
         if (byte == ':')
             c->phase = CHUNK_TRAILER_VALUE;
         else if (!is_token(byte))
-            return 400;
+            return REFUSAL_BAD_CHUNK;
     } else if (byte == '\r') {
         c->phase = CHUNK_TRAILER_LF;
     } else if (!is_value(byte)) {
-        return 400;
+        return REFUSAL_BAD_CHUNK;
     }
-    return 0;
+    return REFUSAL_NONE;
 }
 
 /* A byte that must be this one. */
-static unsigned expect(struct chunks *c, uint8_t byte, uint8_t expected, enum chunk_phase next)
+static enum http_refusal expect(struct chunks *c, uint8_t byte, uint8_t expected,
+                                enum chunk_phase next)
 {
     c->phase = next;
-    return byte == expected ? 0 : 400;
+    return byte == expected ? REFUSAL_NONE : REFUSAL_BAD_CHUNK;
 }
 
 /* Anything but data. */
-static unsigned read_byte(struct chunks *c, uint8_t byte)
+static enum http_refusal read_byte(struct chunks *c, uint8_t byte)
 {
     switch (c->phase) {
     case CHUNK_SIZE: return read_size(c, byte);
@@ -136,7 +137,7 @@ static unsigned read_byte(struct chunks *c, uint8_t byte)
     case CHUNK_QUOTED:
     case CHUNK_ESCAPED:
     case CHUNK_QUOTED_END: return read_extension(c, byte);
-    case CHUNK_SIZE_LF: return byte == '\n' ? size_done(c) : 400;
+    case CHUNK_SIZE_LF: return byte == '\n' ? size_done(c) : REFUSAL_BAD_CHUNK;
     case CHUNK_DATA_CR: return expect(c, byte, '\r', CHUNK_DATA_LF);
     case CHUNK_DATA_LF: return expect(c, byte, '\n', CHUNK_SIZE);
     case CHUNK_TRAILER:
@@ -152,7 +153,8 @@ static unsigned read_byte(struct chunks *c, uint8_t byte)
     unreachable("data and what comes after the end are not read byte by byte");
 }
 
-unsigned chunks_read(struct chunks *c, uint8_t *bytes, size_t size, size_t *taken, size_t *made)
+enum http_refusal chunks_read(struct chunks *c, uint8_t *bytes, size_t size, size_t *taken,
+                              size_t *made)
 {
     size_t at = 0;
 
@@ -167,10 +169,10 @@ unsigned chunks_read(struct chunks *c, uint8_t *bytes, size_t size, size_t *take
             if (c->left == 0) c->phase = CHUNK_DATA_CR;
             continue;
         }
-        unsigned refusal = read_byte(c, bytes[at++]);
-        if (refusal != 0) return refusal;
+        enum http_refusal refusal = read_byte(c, bytes[at++]);
+        if (refusal != REFUSAL_NONE) return refusal;
     }
     assert(*made <= at);
     *taken = at;
-    return 0;
+    return REFUSAL_NONE;
 }

@@ -14,6 +14,7 @@
 #define NET_H1_CHUNK_H
 
 #include "base/bytes.h"
+#include "net/refusal.h"
 
 #define CHUNK_EXTENSIONS_SIZE_MAX (4 * 1024) /* of one body in all; 400 beyond */
 #define CHUNK_TRAILERS_SIZE_MAX (8 * 1024)   /* 431 beyond */
@@ -53,8 +54,9 @@ void chunks_init(struct chunks *c, uint64_t size_max);
 
 /* Decodes in place: `bytes` is what came, and the decoded bytes are written over its start. Takes
  * everything but what stands after the end of the body.
- * Answers 0, or the HTTP status to refuse with: 400, 413 or 431. */
-unsigned chunks_read(struct chunks *c, uint8_t *bytes, size_t size, size_t *taken, size_t *made);
+ * Answers REFUSAL_NONE, or why it is refused: BAD_CHUNK, LARGE_BODY or LARGE_HEAD. */
+enum http_refusal chunks_read(struct chunks *c, uint8_t *bytes, size_t size, size_t *taken,
+                              size_t *made);
 
 static inline bool chunks_are_done(const struct chunks *c) { return c->phase == CHUNK_DONE; }
 

@@ -8,6 +8,7 @@
 #include "net/h1_head.h"
 
 #include "base/assert.h"
+#include "base/eight.h"
 
 /* ---- characters ---- */
 
@@ -76,18 +77,30 @@ bool head_is_token(struct bytes value) { return is_all(value, TOKEN); }
 
 /* ---- the end of the head ---- */
 
-unsigned head_find(struct head_search *search, struct bytes bytes, size_t *size)
+/* Over what may stand in a value, eight bytes at a time; what is left is for the table. */
+static size_t skip_values(struct bytes bytes, size_t at, size_t end)
+{
+    while (end - at >= 8) {
+        uint64_t word = load_u64(bytes.ptr + at);
+        if ((eight_below(word, 0x20) | eight_equal(word, 0x7f)) != 0) break;
+        at += 8;
+    }
+    while (at < end && (classes[bytes.ptr[at]] & VALUE) != 0) at++;
+    return at;
+}
+
+enum http_refusal head_find(struct head_search *search, struct bytes bytes, size_t *size)
 {
     const size_t end = bytes.len < HEAD_SIZE_MAX ? bytes.len : HEAD_SIZE_MAX;
     size_t at = search->at;
 
     *size = 0;
     for (;;) {
-        while (at < end && (classes[bytes.ptr[at]] & VALUE) != 0) at++;
+        at = skip_values(bytes, at, end);
         if (at == end) break;
-        if (bytes.ptr[at] != '\r') return 400;
+        if (bytes.ptr[at] != '\r') return REFUSAL_BAD_LINE;
         if (at + 1 == end) break; /* what follows has not come yet */
-        if (bytes.ptr[at + 1] != '\n') return 400;
+        if (bytes.ptr[at + 1] != '\n') return REFUSAL_BAD_LINE;
         at += 2;
         if (at - search->line_at == 2) {
             *size = at;
@@ -96,7 +109,8 @@ unsigned head_find(struct head_search *search, struct bytes bytes, size_t *size)
         search->line_at = at;
     }
     search->at = at;
-    return *size == 0 && bytes.len > HEAD_SIZE_MAX ? 431 : 0;
+    if (*size > 0 || bytes.len <= HEAD_SIZE_MAX) return REFUSAL_NONE;
+    return search->line_at == 0 ? REFUSAL_LONG_PATH : REFUSAL_LARGE_HEAD;
 }
 
 /* ---- the first line ---- */
@@ -117,9 +131,22 @@ static bool cut(struct bytes *rest, uint8_t c, struct bytes *part)
     return true;
 }
 
+/* Paths are long enough to be worth it; what is VISIBLE has no holes in ASCII. */
+static bool is_visible(struct bytes b)
+{
+    size_t at = 0;
+
+    for (; b.len - at >= 8; at += 8) {
+        uint64_t word = load_u64(b.ptr + at);
+        if ((eight_below(word, 0x21) | eight_not_ascii(word) | eight_equal(word, 0x7f)) != 0)
+            return false;
+    }
+    return is_all(bytes_make(b.ptr + at, b.len - at), VISIBLE);
+}
+
 bool head_split_target(struct bytes target, struct bytes *path, struct bytes *query)
 {
-    if (target.len == 0 || !is_all(target, VISIBLE)) return false;
+    if (target.len == 0 || !is_visible(target)) return false;
     if (target.ptr[0] != '/' && !bytes_equal(target, BYTES_LITERAL("*"))) return false;
     if (memchr(target.ptr, '#', target.len) != NULL) return false;
     *query = target;
@@ -149,21 +176,21 @@ static bool parse_target(struct bytes head, struct bytes target, struct head *ou
     return true;
 }
 
-static unsigned parse_first_line(struct bytes head, struct bytes line, struct head *out)
+static enum http_refusal parse_first_line(struct bytes head, struct bytes line, struct head *out)
 {
     struct bytes method;
     struct bytes target;
 
-    if (!cut(&line, ' ', &method) || !cut(&line, ' ', &target)) return 400;
-    if (method.len == 0 || !is_all(method, TOKEN)) return 400;
-    if (!parse_target(head, target, out)) return 400;
+    if (!cut(&line, ' ', &method) || !cut(&line, ' ', &target)) return REFUSAL_BAD_FIRST_LINE;
+    if (method.len == 0 || !is_all(method, TOKEN)) return REFUSAL_BAD_FIRST_LINE;
+    if (!parse_target(head, target, out)) return REFUSAL_BAD_PATH;
     out->method = span(head, method);
     if (line.len != 8 || !bytes_start_with(line, BYTES_LITERAL("HTTP/")) ||
         !is_digit(line.ptr[5]) || line.ptr[6] != '.' || !is_digit(line.ptr[7]))
-        return 400;
-    if (line.ptr[5] != '1' || line.ptr[7] > '1') return 505;
+        return REFUSAL_BAD_FIRST_LINE;
+    if (line.ptr[5] != '1' || line.ptr[7] > '1') return REFUSAL_BAD_VERSION;
     out->is_1_0 = line.ptr[7] == '0';
-    return 0;
+    return REFUSAL_NONE;
 }
 
 /* ---- fields ---- */
@@ -205,43 +232,43 @@ struct seen {
     bool has_host;
 };
 
-static unsigned take_field(struct head *out, struct bytes name, struct bytes value,
-                           struct seen *seen)
+static enum http_refusal take_field(struct head *out, struct bytes name, struct bytes value,
+                                    struct seen *seen)
 {
     if (head_is_word(name, "content-length")) {
-        if (seen->has_size || !head_parse_size(value, &out->body_size)) return 400;
+        if (seen->has_size || !head_parse_size(value, &out->body_size)) return REFUSAL_BAD_LENGTH;
         seen->has_size = true;
     } else if (head_is_word(name, "transfer-encoding")) {
         /* Another coding around the chunks, or a second field, is read differently by others. */
-        if (seen->has_coding || !head_is_word(value, "chunked")) return 400;
+        if (seen->has_coding || !head_is_word(value, "chunked")) return REFUSAL_BAD_CODING;
         seen->has_coding = true;
     } else if (head_is_word(name, "host")) {
-        if (seen->has_host || !is_all(value, HOST)) return 400;
+        if (seen->has_host || !is_all(value, HOST)) return REFUSAL_BAD_HOST;
         seen->has_host = true;
     } else if (head_is_word(name, "connection")) {
         if (has_word(value, "close")) out->is_close = true;
     } else if (head_is_word(name, "expect")) {
-        if (!head_is_word(value, "100-continue")) return 417;
+        if (!head_is_word(value, "100-continue")) return REFUSAL_BAD_EXPECTATION;
         out->is_continue_expected = true;
     }
-    return 0;
+    return REFUSAL_NONE;
 }
 
-static unsigned parse_field(struct bytes head, struct bytes line, struct head *out,
-                            struct seen *seen)
+static enum http_refusal parse_field(struct bytes head, struct bytes line, struct head *out,
+                                     struct seen *seen)
 {
     struct bytes name;
 
-    if (!cut(&line, ':', &name)) return 400;
+    if (!cut(&line, ':', &name)) return REFUSAL_BAD_FIELD;
     /* A folded line starts with a space, and so has no valid name either. */
-    if (name.len == 0 || !is_all(name, TOKEN)) return 400;
+    if (name.len == 0 || !is_all(name, TOKEN)) return REFUSAL_BAD_FIELD;
     struct bytes value = head_trim(line); /* head_find() has seen that no byte of it is wrong */
-    if (out->fields_n == HEAD_FIELDS_N_MAX) return 431;
+    if (out->fields_n == HEAD_FIELDS_N_MAX) return REFUSAL_LARGE_HEAD;
     out->fields[out->fields_n++] = (struct head_field){span(head, name), span(head, value)};
     return take_field(out, name, value, seen);
 }
 
-unsigned head_parse(struct bytes head, struct head *out)
+enum http_refusal head_parse(struct bytes head, struct head *out)
 {
     struct bytes rest = head;
     struct bytes line;
@@ -251,22 +278,22 @@ unsigned head_parse(struct bytes head, struct head *out)
     out->fields_n = 0;
     out->body_size = 0;
     out->is_1_0 = out->is_close = out->is_continue_expected = false;
-    if (!cut(&rest, '\n', &line) || line.len == 0) return 400;
+    if (!cut(&rest, '\n', &line) || line.len == 0) return REFUSAL_BAD_FIRST_LINE;
     line.len--; /* head_find() has seen the CR */
-    unsigned refusal = parse_first_line(head, line, out);
-    while (refusal == 0 && cut(&rest, '\n', &line) && line.len > 1) {
+    enum http_refusal refusal = parse_first_line(head, line, out);
+    while (refusal == REFUSAL_NONE && cut(&rest, '\n', &line) && line.len > 1) {
         line.len--;
         refusal = parse_field(head, line, out, &seen);
     }
-    if (refusal != 0) return refusal;
-    if (seen.has_coding && (seen.has_size || out->is_1_0)) return 400;
-    if (!out->is_1_0 && !seen.has_host) return 400;
+    if (refusal != REFUSAL_NONE) return refusal;
+    if (seen.has_coding && (seen.has_size || out->is_1_0)) return REFUSAL_TWO_LENGTHS;
+    if (!out->is_1_0 && !seen.has_host) return REFUSAL_BAD_HOST;
     out->is_chunked = seen.has_coding;
     if (out->is_1_0) {
         out->is_close = true;
         out->is_continue_expected = false;
     }
-    return 0;
+    return REFUSAL_NONE;
 }
 
 struct bytes head_field_value(const struct head *head, struct bytes bytes, const char *name)

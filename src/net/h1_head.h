@@ -8,6 +8,7 @@
 #define NET_H1_HEAD_H
 
 #include "base/bytes.h"
+#include "net/refusal.h"
 
 #define HEAD_SIZE_MAX (8 * 1024)
 #define HEAD_FIELDS_N_MAX 64
@@ -43,12 +44,12 @@ struct head_search {
     size_t line_at;
 };
 
-/* Looks for the empty line. Answers 0 and *size (with the empty line) when it was found, 0 and
- * *size = 0 when more must come, else the HTTP status to refuse with: 400 or 431. */
-unsigned head_find(struct head_search *search, struct bytes bytes, size_t *size);
+/* Looks for the empty line. Answers REFUSAL_NONE and *size (with the empty line) when it was found,
+ * REFUSAL_NONE and *size = 0 when more must come, else why it is refused. */
+enum http_refusal head_find(struct head_search *search, struct bytes bytes, size_t *size);
 
-/* head: as found. Answers 0, or the HTTP status to refuse with: 400, 417, 431 or 505. */
-unsigned head_parse(struct bytes head, struct head *out);
+/* head: as found. Answers REFUSAL_NONE, or why it is refused. */
+enum http_refusal head_parse(struct bytes head, struct head *out);
 
 /* By lower-case name; empty when it is not there. Borrowed from `bytes`, where the head is. */
 struct bytes head_field_value(const struct head *head, struct bytes bytes, const char *name);

@@ -200,7 +200,8 @@ static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, v
         if (!h2->is_ending && frame->goaway.error_code != NGHTTP2_NO_ERROR)
             h2_end(h2, frame->goaway.error_code, &h2->counters->http2_malformed);
         break;
-    case NGHTTP2_HEADERS: {
+    case NGHTTP2_HEADERS:
+    case NGHTTP2_DATA: {
         flood_earn(&h2->flood, FLOOD_CONTROL);
         struct grpc_call *call = call_of(session, frame->hd.stream_id);
         bool is_end = (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0;
@@ -208,7 +209,6 @@ static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, v
         if (is_end && call != NULL && !call->is_received) answer_reset(call, NGHTTP2_NO_ERROR);
         break;
     }
-    case NGHTTP2_DATA: flood_earn(&h2->flood, FLOOD_CONTROL); break;
     default: break;
     }
     return 0;

@@ -34,22 +34,42 @@ static struct bytes find_field(const struct grpc_call *call, const char *name)
 
 /* ---- the request ---- */
 
-/* NULL, or the status to refuse with. nghttp2 has seen to it that there is one path and one method,
+void http_refuse(struct grpc_call *call, enum http_refusal why)
+{
+    struct buffer body;
+
+    call->is_http = true;
+    request_give_up(call);
+    buffer_init(&body, call->mem);
+    const char *type = exchange_refuse(&call->http, call->h2->http, why, &body);
+    bool is_head = bytes_equal(find_field(call, ":method"), BYTES_LITERAL("HEAD"));
+    bool is_sent = body.len > 0 && !is_head && call_make_room(call, body.len) == OK;
+    size_t length = is_sent || is_head ? body.len : 0;
+    if (answer_http_headers(call, http_refusal_status(why), type, length, is_sent) != OK)
+        answer_reset(call, NGHTTP2_INTERNAL_ERROR);
+    else if (is_sent)
+        call_enqueue(call, buffer_view(&body));
+    buffer_release(&body);
+    call->is_ended = true;
+    exchange_end(&call->http);
+}
+
+/* REFUSAL_NONE, or why it is refused. nghttp2 has seen to it that there is one path and one method,
  * and holds the body to its content-length. */
-static const char *check_head(struct grpc_call *call, uint64_t *size)
+static enum http_refusal check_head(struct grpc_call *call, uint64_t *size)
 {
     struct http_exchange *e = &call->http;
     struct bytes length = find_field(call, "content-length");
     struct bytes expect = find_field(call, "expect");
 
-    if (call->text.failed) return "503";
+    if (call->text.failed) return REFUSAL_CROWDED;
     e->method = call->is_post ? BYTES_LITERAL("POST") : find_field(call, ":method");
-    if (!head_split_target(find_field(call, ":path"), &e->path, &e->query)) return "400";
-    if (length.len > 0 && !head_parse_size(length, size)) return "400";
-    if (*size > call->h2->limits->message_size_max) return "413";
-    if (expect.len > 0 && !head_is_word(expect, "100-continue")) return "417";
+    if (!head_split_target(find_field(call, ":path"), &e->path, &e->query)) return REFUSAL_BAD_PATH;
+    if (length.len > 0 && !head_parse_size(length, size)) return REFUSAL_BAD_LENGTH;
+    if (*size > call->h2->limits->message_size_max) return REFUSAL_LARGE_BODY;
+    if (expect.len > 0 && !head_is_word(expect, "100-continue")) return REFUSAL_BAD_EXPECTATION;
     if (expect.len > 0 && !call->is_received) answer_continue(call);
-    return NULL;
+    return REFUSAL_NONE;
 }
 
 void http_headers_done(struct grpc_call *call)
@@ -58,10 +78,11 @@ void http_headers_done(struct grpc_call *call)
 
     call->is_http = true;
     call->deadline_ns = INT64_MAX; /* grpc-timeout is for gRPC */
-    const char *refusal = check_head(call, &size);
-    if (refusal != NULL) {
-        if (refusal[0] == '4' && strcmp(refusal, "413") != 0) call->h2->counters->http_malformed++;
-        request_refuse_http(call, refusal);
+    enum http_refusal refusal = check_head(call, &size);
+    if (refusal != REFUSAL_NONE) {
+        if (refusal != REFUSAL_CROWDED && refusal != REFUSAL_LARGE_BODY)
+            call->h2->counters->http_malformed++;
+        http_refuse(call, refusal);
         return;
     }
     request_set_phase(call, REQUEST_MESSAGE);
@@ -73,9 +94,9 @@ void http_data(struct grpc_call *call, struct bytes data)
 {
     if (call->phase != REQUEST_MESSAGE) return;
     if (data.len > call->h2->limits->message_size_max - call->message.len)
-        request_refuse_http(call, "413");
+        http_refuse(call, REFUSAL_LARGE_BODY);
     else if (request_take_bytes(call, data) != OK)
-        request_refuse_http(call, "503");
+        http_refuse(call, REFUSAL_CROWDED);
 }
 
 void http_end(struct grpc_call *call)
@@ -131,7 +152,8 @@ static struct bytes exchange_header(const struct http_exchange *e, const char *n
     return find_field(call_of((struct http_exchange *)(uintptr_t)e), name);
 }
 
-/* The service's answer cannot be kept: one without a body takes its place. */
+/* The service's answer cannot be kept: one without a body takes its place, since words would wait
+ * behind the answers that the peer does not take. */
 static void answer_without(struct grpc_call *call)
 {
     buffer_clear(&call->http.fields);

@@ -106,6 +106,23 @@ void http_add_header(struct http_exchange *e, const char *name, struct bytes val
     buffer_append(&e->fields, "\r\n", 2);
 }
 
+const char *exchange_refuse(struct http_exchange *e, const struct http_service *service,
+                            enum http_refusal why, struct buffer *body)
+{
+    unsigned status = http_refusal_status(why);
+
+    buffer_clear(&e->fields);
+    e->fields_n = 0;
+    if (status == 503) buffer_append_bytes(&e->fields, BYTES_LITERAL("retry-after: 1\r\n"));
+    if (service->refusal != NULL) {
+        const char *type = service->refusal(service->user, why, body);
+        if (!body->failed) return type;
+        buffer_clear(body);
+    }
+    buffer_append_bytes(body, bytes_of_text(http_status_reason(status)));
+    return "text/plain";
+}
+
 bool exchange_next_field(struct bytes *rest, struct bytes *name, struct bytes *value)
 {
     if (rest->len == 0) return false;
@@ -165,6 +182,28 @@ void http_finish(struct http_exchange *e, bool is_whole)
 }
 
 /* ---- statuses ---- */
+
+unsigned http_refusal_status(enum http_refusal why)
+{
+    static const unsigned statuses[] = {[REFUSAL_NONE] = 500,
+#define X(name, status, text) [REFUSAL_##name] = status,
+                                        HTTP_REFUSALS(X)
+#undef X
+    };
+
+    return statuses[why];
+}
+
+const char *http_refusal_text(enum http_refusal why)
+{
+    static const char *const texts[] = {[REFUSAL_NONE] = "",
+#define X(name, status, text) [REFUSAL_##name] = text,
+                                        HTTP_REFUSALS(X)
+#undef X
+    };
+
+    return texts[why];
+}
 
 bool http_status_has_body(unsigned status)
 {

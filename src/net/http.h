@@ -17,6 +17,7 @@
 
 #include "base/bytes.h"
 #include "base/status.h"
+#include "net/refusal.h"
 
 struct http_exchange;
 
@@ -29,6 +30,18 @@ struct http_service {
     void (*writable)(void *user, struct http_exchange *exchange);
     /* The peer is gone. The handler still has to end the exchange. */
     void (*closed)(void *user, struct http_exchange *exchange);
+    /* The peer has ended its side of the connection (HTTP/1.1). It may wait for the answer, or be
+     * gone without a word, which looks the same: who waits for something that it would take from
+     * others answers with nothing instead. May end the exchange. NULL: nobody cares. */
+    void (*half_closed)(void *user, struct http_exchange *exchange);
+    /* Whether `next` may be handled while `before`, which came before it on the same HTTP/1.1
+     * connection, is not answered yet. Answers go out in the order of the requests whatever it
+     * says. Has to be an equivalence: those beside the same are beside each other. NULL: never. */
+    bool (*is_beside)(void *user, const struct http_exchange *before,
+                      const struct http_exchange *next);
+    /* The layer refuses a request: writes what its peer is told, and answers the media type
+     * (static). NULL: it is told the reason, as text. */
+    const char *(*refusal)(void *user, enum http_refusal why, struct buffer *body);
 };
 
 /* "GET"; valid while the exchange lives, as all below. */

@@ -70,6 +70,7 @@ struct peer {
     size_t unwritten_told;   /* of it, not yet told by conn_sent() */
     bool is_writing;
     bool is_reading;
+    bool is_input_over;    /* the peer has ended its side */
     bool is_closed;        /* libuv has its handle and will give it back */
     size_t discarded_size; /* while it lingers */
 };
@@ -246,6 +247,10 @@ static void close_peer(struct peer *p)
  * side, and read and forget for a moment until the peer has ended its own. */
 static void linger(struct peer *p)
 {
+    if (p->is_input_over) {
+        close_peer(p);
+        return;
+    }
     drop_conn(p);
     p->shutdown.data = p;
     if (uv_shutdown(&p->shutdown, (uv_stream_t *)&p->tcp, NULL) != 0) {
@@ -466,8 +471,11 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 
     if (p->is_closed || n == 0) return;
     look_at_clock(p->loop);
+    const int64_t now_ns = p->loop->now_ns;
     if (n < 0) {
-        close_peer(p);
+        p->is_reading = false; /* libuv has stopped it */
+        p->is_input_over = n == UV_EOF && p->conn != NULL && conn_end_input(p->conn, now_ns);
+        if (!p->is_input_over) close_peer(p);
         return;
     }
     if (p->conn == NULL) {
@@ -475,7 +483,7 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
         if (p->discarded_size > LINGER_SIZE) close_peer(p);
         return;
     }
-    (void)conn_feed(p->conn, p->loop->now_ns, bytes_make(buf->base, (size_t)n));
+    (void)conn_feed(p->conn, now_ns, bytes_make(buf->base, (size_t)n));
     /* libuv would read on, up to 32 times. */
     if (!conn_wants_read(p->conn)) stop_reading(p);
     make_dirty(p);

@@ -55,11 +55,16 @@ static void refuse_malformed(struct grpc_call *call, enum grpc_code code, const 
     refuse(call, code, text);
 }
 
-void request_refuse_http(struct grpc_call *call, const char *status)
+void request_give_up(struct grpc_call *call)
 {
     request_set_phase(call, REQUEST_OVER);
     request_drop_message(call);
     call_drop_slot(call);
+}
+
+void request_refuse_http(struct grpc_call *call, const char *status)
+{
+    request_give_up(call);
     answer_http(call, status);
 }
 
@@ -216,7 +221,10 @@ void request_headers_done(struct grpc_call *call)
     if (call->phase != REQUEST_HEADERS) return; /* trailers of a request mean nothing to us */
     if (h2->header_list_size > HEADER_LIST_SIZE_MAX || h2->header_fields_n > HEADER_FIELDS_N_MAX) {
         h2->counters->header_list_too_large++;
-        request_refuse_http(call, "431");
+        if (call->is_grpc_type || call->is_grpc_like)
+            request_refuse_http(call, "431");
+        else
+            http_refuse(call, REFUSAL_LARGE_HEAD);
     } else if (!call->is_grpc_type && !call->is_grpc_like) {
         http_headers_done(call);
     } else if (!call->is_post) {

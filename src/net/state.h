@@ -187,7 +187,7 @@ void answer_resume(struct grpc_call *call);
 void answer_resume_all(struct h2 *h2);
 /* The code, after what is queued; trailers only when nothing was sent. */
 void answer_end(struct grpc_call *call, enum grpc_code code, const char *text);
-/* An answer of HTTP without body, for what is not gRPC. status: "415", static. */
+/* An answer of HTTP without body, for what is not quite gRPC. status: "415", static. */
 void answer_http(struct grpc_call *call, const char *status);
 /* The headers of an answer of HTTP: status, type (or NULL), the exchange's own fields, and the
  * length of the body unless it is UINT64_MAX. has_body: what is in the queue follows. */
@@ -237,8 +237,10 @@ void request_expire(struct grpc_call *call);
 /* The same, for call.c and h2_http.c. */
 void request_refuse_oversize(struct grpc_call *call);
 void request_set_phase(struct grpc_call *call, enum request_phase phase);
-/* The layer answers in the service's place, without a body. status: static. */
+/* The layer answers what looks like gRPC and is none, without a body. status: static. */
 void request_refuse_http(struct grpc_call *call, const char *status);
+/* The request is over without a service having seen it; the answer is the caller's. */
+void request_give_up(struct grpc_call *call);
 /* OK, E_NOMEM, or E_LIMIT: unfinished requests hold so much that this one is not taken as well. */
 enum status request_take_bytes(struct grpc_call *call, struct bytes bytes);
 /* The message is needed no more. */
@@ -252,6 +254,8 @@ bool request_next_field(struct bytes *rest, struct bytes *name, struct bytes *va
 
 /* h2_http.c: what request.c does for gRPC */
 void http_headers_done(struct grpc_call *call);
+/* The layer answers in the service's place. */
+void http_refuse(struct grpc_call *call, enum http_refusal why);
 void http_data(struct grpc_call *call, struct bytes data);
 void http_end(struct grpc_call *call);
 /* The peer is gone. */

@@ -495,6 +495,7 @@ static const struct ask_ops ops = {
     .writable = on_writable,
     .time = on_time,
     .drain = on_time,
+    .half_closed = on_time,
 };
 
 /* ---- the request ---- */

@@ -153,6 +153,7 @@ static const struct ask_ops waiting_ops = {
     .writable = on_nothing,
     .time = on_nothing,
     .drain = on_drain,
+    .half_closed = ask_goes_on,
 };
 
 static void begin(struct backups *b, struct ask *ask)

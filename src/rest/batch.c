@@ -207,6 +207,7 @@ static const struct ask_ops ops = {
     .writable = on_event,
     .time = on_event,
     .drain = on_event,
+    .half_closed = ask_goes_on,
 };
 
 /* ---- the route ---- */

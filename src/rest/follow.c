@@ -337,6 +337,7 @@ static const struct ask_ops ops = {
     .writable = on_writable,
     .time = on_time,
     .drain = on_drain,
+    .half_closed = ask_goes_on,
 };
 
 /* ---- the request ---- */

@@ -57,10 +57,11 @@ static const char *retry_after(enum problem problem)
     return status == 429 || status == 503 ? "1" : NULL;
 }
 
+static const char no_memory[] = "{\"type\":\"urn:norn:error:too-busy\",\"title\":\"too much is "
+                                "under way\",\"status\":503,\"code\":\"too-busy\"}\n";
+
 static void answer(struct ask *ask, enum problem problem, const char *hint, const char *detail)
 {
-    static const char no_memory[] = "{\"type\":\"urn:norn:error:too-busy\",\"title\":\"too much is "
-                                    "under way\",\"status\":503,\"code\":\"too-busy\"}\n";
     unsigned status = problems[problem].status;
     struct json j;
 
@@ -95,6 +96,71 @@ void ask_busy(struct ask *ask)
 {
     answer(ask, PROBLEM_TOO_BUSY, "try again in a moment",
            "too many requests are under way, or memory is short");
+}
+
+void exchange_busy(struct http_exchange *exchange)
+{
+    http_add_header(exchange, "retry-after", BYTES_LITERAL("1"));
+    http_answer(exchange, 503, PROBLEM_TYPE, bytes_make(no_memory, sizeof no_memory - 1));
+}
+
+/* ---- what the network refuses ---- */
+
+static const char hint_syntax[] = "this is not HTTP as RFC 9112 has it; a library gets it right";
+
+/* NULL: nothing to add. */
+static const char *hint_of_refusal(enum http_refusal why)
+{
+    switch (why) {
+    case REFUSAL_NONE: break;
+    case REFUSAL_BAD_LINE: return "if the client is set to https, use http";
+    case REFUSAL_BAD_FIRST_LINE:
+    case REFUSAL_BAD_FIELD:
+    case REFUSAL_BAD_LENGTH:
+    case REFUSAL_BAD_CHUNK: return hint_syntax;
+    case REFUSAL_BAD_PATH: return "a path begins with '/', and has no space or '#'";
+    case REFUSAL_BAD_HOST: return "send one field 'Host: name:port'";
+    case REFUSAL_BAD_CODING: return "send the body as it is, with Content-Length, or chunked";
+    case REFUSAL_TWO_LENGTHS: return "send either Content-Length or Transfer-Encoding: chunked";
+    case REFUSAL_CUT_SHORT: return "was anything started? repeat a PUT: it is harmless";
+    case REFUSAL_TOO_SLOW: return "send a request without pauses of ten seconds";
+    case REFUSAL_LARGE_BODY:
+        return "pass a reference to what is large, or raise server.message_size_max";
+    case REFUSAL_LONG_PATH: return "a first line has up to 8 KiB";
+    case REFUSAL_BAD_EXPECTATION: return "leave the Expect field out";
+    case REFUSAL_LARGE_HEAD: return "send fewer or shorter header fields";
+    case REFUSAL_CROWDED: return "try again in a moment";
+    case REFUSAL_UNTAKEN: return "read the answers as they come, or ask for less at once";
+    case REFUSAL_BAD_VERSION: break;
+    }
+    return NULL;
+}
+
+static enum problem problem_of_http_status(unsigned status)
+{
+    switch (status) {
+    case 408: return PROBLEM_TOO_SLOW;
+    case 413: return PROBLEM_TOO_LARGE;
+    case 414: return PROBLEM_PATH_TOO_LONG;
+    case 417: return PROBLEM_BAD_EXPECTATION;
+    case 431: return PROBLEM_HEADERS_TOO_LARGE;
+    case 503: return PROBLEM_TOO_BUSY;
+    case 505: return PROBLEM_HTTP_VERSION;
+    default: return PROBLEM_BAD_REQUEST;
+    }
+}
+
+const char *problem_of_refusal(void *user, enum http_refusal why, struct buffer *body)
+{
+    struct rest *r = user;
+    struct json j;
+
+    r->stats.problems++;
+    json_init(&j, body);
+    problem_write(&j, problem_of_http_status(http_refusal_status(why)), http_refusal_text(why),
+                  hint_of_refusal(why));
+    buffer_u8(body, '\n');
+    return PROBLEM_TYPE;
 }
 
 /* ---- statuses of the engine ---- */

@@ -97,7 +97,7 @@ static void on_request(void *user, struct http_exchange *exchange)
     struct ask *ask = ask_new(r, exchange);
 
     if (ask == NULL) {
-        http_answer(exchange, 503, "text/plain", BYTES_LITERAL("out of memory\n"));
+        exchange_busy(exchange);
         return;
     }
     r->stats.requests++;
@@ -135,6 +135,39 @@ static void on_closed(void *user, struct http_exchange *exchange)
     }
     ask->is_closed = true;
     if (ask->ops != NULL) ask->ops->closed(ask);
+}
+
+static void on_half_closed(void *user, struct http_exchange *exchange)
+{
+    struct ask *ask = http_user(exchange);
+
+    (void)user;
+    if (ask != NULL && ask->ops != NULL) ask->ops->half_closed(ask);
+}
+
+/* PUT /v1/instances/{id} and POST /v1/instances. */
+static bool is_start(const struct http_exchange *exchange)
+{
+    const struct bytes all = BYTES_LITERAL("/v1/instances");
+    struct bytes path = http_path(exchange);
+    struct bytes method = http_method(exchange);
+
+    if (bytes_equal(method, BYTES_LITERAL("POST"))) return bytes_equal(path, all);
+    if (!bytes_equal(method, BYTES_LITERAL("PUT"))) return false;
+    if (path.len <= all.len || !bytes_start_with(path, all) || path.ptr[all.len] != '/')
+        return false;
+    return memchr(path.ptr + all.len + 1, '/', path.len - all.len - 1) == NULL;
+}
+
+/* What only looks may be answered in any order (RFC 9112, 9.3.2), and starts are stepped in the
+ * order in which they came: an instance has its place in one queue. But a look waits for the starts
+ * before it, and they for it: who sends both one after the other expects to see the first. */
+static bool is_beside(void *user, const struct http_exchange *before,
+                      const struct http_exchange *next)
+{
+    (void)user;
+    if (is_reading(http_method(before))) return is_reading(http_method(next));
+    return is_start(before) && is_start(next);
 }
 
 /* ---- time and the end ---- */
@@ -228,6 +261,9 @@ enum status rest_new(const struct front_options *options, int64_t now_ns, struct
         .request = on_request,
         .writable = on_writable,
         .closed = on_closed,
+        .half_closed = on_half_closed,
+        .is_beside = is_beside,
+        .refusal = problem_of_refusal,
     };
     list_init(&r->asks);
     list_init(&r->spare);

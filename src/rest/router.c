@@ -4,6 +4,7 @@
  * made; a look-up walks it once. A literal segment beats a parameter. Query parameters are those
  * that the route lists, each at most once: what is misspelt must not be ignored.
  */
+#include "base/eight.h"
 #include "base/nearest.h"
 #include "rest/state.h"
 
@@ -131,9 +132,17 @@ static int hex_value(uint8_t c)
 
 static bool needs_decoding(struct bytes text, bool is_query)
 {
-    for (size_t n = 0; n < text.len; n++) {
-        if (text.ptr[n] == '%' || text.ptr[n] >= 0x80) return true;
-        if (is_query && text.ptr[n] == '+') return true;
+    const uint8_t plus = is_query ? '+' : '%';
+    size_t n = 0;
+
+    for (; text.len - n >= 8; n += 8) {
+        uint64_t word = load_u64(text.ptr + n);
+        if ((eight_equal(word, '%') | eight_not_ascii(word) | eight_equal(word, plus)) != 0)
+            return true;
+    }
+    for (; n < text.len; n++) {
+        uint8_t c = text.ptr[n];
+        if (c == '%' || c >= 0x80 || c == plus) return true;
     }
     return false;
 }

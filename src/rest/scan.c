@@ -4,6 +4,8 @@
  */
 #include "rest/scan.h"
 
+#include "base/eight.h"
+
 struct scan scan_make(struct bytes text)
 {
     return (struct scan){.start = text.ptr, .at = text.ptr, .end = text.ptr + text.len};
@@ -57,20 +59,13 @@ static bool scan_escape(struct scan *s)
     return true;
 }
 
-/* Over bytes that mean themselves, eight at a time: no quote, no backslash, no control character.
- * A byte minus what is looked for borrows into its top bit exactly when it is smaller (or zero); a
- * wrong alarm can only stand after a right one. */
+/* Over bytes that mean themselves, eight at a time: no quote, backslash or control character. */
 static const uint8_t *plain_end(const uint8_t *at, const uint8_t *end)
 {
-    const uint64_t ones = UINT64_C(0x0101010101010101);
-
     while (end - at >= 8) {
         uint64_t word = load_u64(at);
-        uint64_t quote = word ^ ones * '"';
-        uint64_t backslash = word ^ ones * '\\';
-        uint64_t found = ((quote - ones) & ~quote) | ((backslash - ones) & ~backslash) |
-                         ((word - ones * 0x20) & ~word);
-        if ((found & ones * 0x80) != 0) break;
+        if ((eight_equal(word, '"') | eight_equal(word, '\\') | eight_below(word, 0x20)) != 0)
+            break;
         at += 8;
     }
     while (at < end && *at != '"' && *at != '\\' && *at >= 0x20) at++;
@@ -346,7 +341,7 @@ size_t utf8_problem_at(struct bytes text)
     size_t at = 0;
 
     while (at < text.len) {
-        if (text.len - at >= 8 && (load_u64(text.ptr + at) & UINT64_C(0x8080808080808080)) == 0) {
+        if (text.len - at >= 8 && (eight_not_ascii(load_u64(text.ptr + at))) == 0) {
             at += 8;
             continue;
         }

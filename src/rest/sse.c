@@ -158,6 +158,7 @@ static const struct ask_ops ops = {
     .writable = go_on,
     .time = sse_comment,
     .drain = on_drain,
+    .half_closed = ask_goes_on,
 };
 
 /* ---- the request ---- */

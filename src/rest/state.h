@@ -49,21 +49,26 @@ struct ask;
     X(GROUP_NOT_FOUND, "group-not-found", 404, "no such consumer group")                           \
     X(MESSAGE_NOT_FOUND, "message-not-found", 404, "no such message")                              \
     X(METHOD_NOT_ALLOWED, "method-not-allowed", 405, "this method does not apply here")            \
+    X(TOO_SLOW, "too-slow", 408, "the request has not come in time")                               \
     X(INSTANCE_EXISTS, "instance-exists", 409, "there is an instance with this id")                \
     X(INSTANCE_DIFFERS, "instance-differs", 409, "there is another instance with this id")         \
     X(WRONG_STATE, "wrong-state", 409, "the present state does not allow it")                      \
     X(LEASE_LOST, "lease-lost", 409, "this belongs to somebody else now, or is done")              \
     X(OFFSET_GONE, "offset-gone", 410, "what was there is not kept any more")                      \
     X(TOO_LARGE, "too-large", 413, "this is too large")                                            \
+    X(PATH_TOO_LONG, "path-too-long", 414, "the path is too long")                                 \
     X(NOT_JSON, "not-json", 415, "the body must be JSON")                                          \
+    X(BAD_EXPECTATION, "bad-expectation", 417, "this cannot be expected here")                     \
     X(WRONG_HOST, "wrong-host", 421, "this server is not known by that name")                      \
     X(BACKLOG_FULL, "backlog-full", 429, "as many starts wait as may")                             \
     X(INBOX_FULL, "inbox-full", 429, "as many events wait as may")                                 \
+    X(HEADERS_TOO_LARGE, "headers-too-large", 431, "the header fields are too large")              \
     X(INTERNAL, "internal", 500, "something is wrong with the server")                             \
     X(UNSUPPORTED, "unsupported", 501, "this is not supported")                                    \
     X(TOO_BUSY, "too-busy", 503, "too much is under way")                                          \
     X(DISK_LOW, "disk-low", 503, "there is little disk left")                                      \
-    X(DRAINING, "draining", 503, "the server is shutting down")
+    X(DRAINING, "draining", 503, "the server is shutting down")                                    \
+    X(HTTP_VERSION, "http-version", 505, "this version of HTTP is not spoken here")
 
 enum problem {
 #define X(name, code, status, title) PROBLEM_##name,
@@ -86,6 +91,10 @@ extern const struct problem_map problems_of_instances;
 void ask_problem_of(struct ask *ask, const struct problem_map *map, const struct request *request);
 /* 503 too-busy. */
 void ask_busy(struct ask *ask);
+/* The same for an exchange that has no ask. */
+void exchange_busy(struct http_exchange *exchange);
+/* http_service.refusal: what the network refuses itself. user: the rest. */
+const char *problem_of_refusal(void *user, enum http_refusal why, struct buffer *body);
 /* The same as a JSON value, for answers that have one per line. detail is cut at 500 bytes. */
 void problem_write(struct json *j, enum problem problem, const char *detail, const char *hint);
 enum problem problem_of_status(const struct problem_map *map, const struct request *request);
@@ -103,7 +112,12 @@ struct ask_ops {
     void (*writable)(struct ask *ask); /* http_is_full() was true and is false now */
     void (*time)(struct ask *ask);     /* what ask_set_time() said has come */
     void (*drain)(struct ask *ask);    /* the server stops: answer soon */
+    /* The peer has ended its side, and waits or is gone: who would take something from others to
+     * give it to this one answers with nothing. */
+    void (*half_closed)(struct ask *ask);
 };
+/* half_closed of all that take nothing from anybody. */
+void ask_goes_on(struct ask *ask);
 
 typedef void route_fn(struct ask *ask);
 

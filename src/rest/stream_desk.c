@@ -342,6 +342,14 @@ static void on_closed(struct ask *ask)
     ask_answer(ask, 503, NULL, BYTES_NONE); /* nobody reads it */
 }
 
+/* A message that is handed to nobody would wait for the end of its lock. */
+static void on_half_closed(struct ask *ask)
+{
+    struct stream_errand *errand = ask->user;
+
+    if (errand->request.kind == STREAM_REQUEST_RECEIVE) cancel(errand);
+}
+
 static void on_nothing(struct ask *ask) { (void)ask; }
 
 static const struct ask_ops waiting_ops = {
@@ -349,6 +357,7 @@ static const struct ask_ops waiting_ops = {
     .writable = on_nothing,
     .time = on_nothing,
     .drain = on_nothing, /* the streams answer all that waits when they stop */
+    .half_closed = on_half_closed,
 };
 
 void stream_errand_waits(struct stream_errand *errand)

@@ -11,6 +11,8 @@ static void on_received(struct stream_errand *errand)
     struct json j;
     struct stream_delivery delivery;
 
+    /* It waits no longer, because its peer has ended its side: nothing was taken. */
+    if (errand->request.status == E_TIMEOUT) errand->request.status = OK;
     if (!stream_errand_is_good(errand)) return;
     struct reader at = reader_make(buffer_view(&errand->request.answer));
     json_init(&j, &errand->ask->text);

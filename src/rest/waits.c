@@ -109,6 +109,7 @@ static const struct ask_ops ops = {
     .writable = on_writable,
     .time = on_time,
     .drain = on_time,
+    .half_closed = ask_goes_on,
 };
 
 void wait_for_end(struct ask *ask, struct bytes id, unsigned wait_s, unsigned status,

@@ -66,7 +66,7 @@ struct front_ops {
     void (*close)(void *front);
     /* As service_free(): the engine is closed, and no exchange is open any more. */
     void (*free)(void *front);
-    const struct http_service *(*http)(const void *front);
+    const struct http_service *(*http)(const void *front); /* none of its functions is NULL */
     /* Before requests reach it in a turn of the loop, before bell and tick. Monotonic. */
     void (*set_now)(void *front, int64_t now_ns);
     void (*bell)(void *front);

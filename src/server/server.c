@@ -221,6 +221,32 @@ static void on_http_closed(void *user, struct http_exchange *exchange)
     http->closed(http->user, exchange);
 }
 
+static void on_http_half_closed(void *user, struct http_exchange *exchange)
+{
+    const struct http_service *http = inner_http(user);
+
+    http->half_closed(http->user, exchange);
+}
+
+/* These two only look: they need no clock. */
+
+static bool is_http_beside(void *user, const struct http_exchange *before,
+                           const struct http_exchange *next)
+{
+    const struct server *s = user;
+    const struct http_service *http = s->options->front->http(s->front);
+
+    return http->is_beside(http->user, before, next);
+}
+
+static const char *on_http_refusal(void *user, enum http_refusal why, struct buffer *body)
+{
+    const struct server *s = user;
+    const struct http_service *http = s->options->front->http(s->front);
+
+    return http->refusal(http->user, why, body);
+}
+
 /* ---- the end ---- */
 
 /* Nothing is lost: it is what a crash would do, and recovery is made for that. */
@@ -466,6 +492,9 @@ static enum status make_front(struct server *s)
         .request = on_request,
         .writable = on_http_writable,
         .closed = on_http_closed,
+        .half_closed = on_http_half_closed,
+        .is_beside = is_http_beside,
+        .refusal = on_http_refusal,
     };
     return s->options->front->make(&options, clock_mono_ns(), &s->front);
 }

@@ -73,6 +73,17 @@ enum archive_column {
     "(SELECT seq FROM keys_recent WHERE hash = ?1"                                                 \
     " UNION ALL SELECT seq FROM keys WHERE hash = ?1)"
 
+/* Several rows in one statement where there are so many: each statement opens and closes the table
+ * and all its indexes, which costs as much as the rows themselves. The parameters of a row follow
+ * those of the row before. */
+#define ARCHIVE_MANY_N 8u
+#define INSERT_ROWS                                                                                \
+    "INSERT INTO instances (hub, id, name, status, created_ms, updated_ms, completed_ms, wake_ms," \
+    " partition, version, parent_id, tags, error, blob_segment, blob_block, blob_offset,"          \
+    " blob_length, seq) VALUES "
+#define ROW_VALUES "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+#define INSERT_KEYS "INSERT INTO keys_recent (hash, seq) VALUES "
+
 /* name, SQL */
 #define WRITER_STATEMENTS(X)                                                                       \
     X(WRITER_BEGIN, "BEGIN IMMEDIATE")                                                             \
@@ -81,18 +92,19 @@ enum archive_column {
                    " i.blob_segment, i.blob_block, i.blob_offset, i.blob_length"                   \
                    " FROM " ARCHIVE_KEYS_BY_HASH " AS k CROSS JOIN instances AS i"                 \
                    " ON i.seq = k.seq WHERE i.id = ?3 AND i.hub = ?2")                             \
-    X(WRITER_INSERT, "INSERT INTO instances (hub, id, name, status, created_ms, updated_ms,"       \
-                     " completed_ms, wake_ms, partition, version, parent_id, tags, error,"         \
-                     " blob_segment, blob_block, blob_offset, blob_length, seq)"                   \
-                     " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15,"  \
-                     " ?16, ?17, ?18)")                                                            \
+    X(WRITER_INSERT, INSERT_ROWS ROW_VALUES)                                                       \
+    X(WRITER_INSERT_MANY,                                                                          \
+      INSERT_ROWS ROW_VALUES "," ROW_VALUES "," ROW_VALUES "," ROW_VALUES "," ROW_VALUES           \
+                             "," ROW_VALUES "," ROW_VALUES "," ROW_VALUES)                         \
     X(WRITER_UPDATE, "UPDATE instances SET hub = ?1, id = ?2, name = ?3, status = ?4,"             \
                      " created_ms = ?5, updated_ms = ?6, completed_ms = ?7, wake_ms = ?8,"         \
                      " partition = ?9, version = ?10, parent_id = ?11, tags = ?12, error = ?13,"   \
                      " blob_segment = ?14, blob_block = ?15, blob_offset = ?16,"                   \
                      " blob_length = ?17 WHERE seq = ?18")                                         \
     X(WRITER_DELETE, "DELETE FROM instances WHERE seq = ?1")                                       \
-    X(WRITER_KEY_ADD, "INSERT INTO keys_recent (hash, seq) VALUES (?1, ?2)")                       \
+    X(WRITER_KEY_ADD, INSERT_KEYS "(?, ?)")                                                        \
+    X(WRITER_KEY_ADD_MANY, INSERT_KEYS "(?, ?), (?, ?), (?, ?), (?, ?), (?, ?), (?, ?), (?, ?),"   \
+                                       " (?, ?)")                                                  \
     X(WRITER_KEY_REMOVE_RECENT, "DELETE FROM keys_recent WHERE hash = ?1 AND seq = ?2")            \
     X(WRITER_KEY_REMOVE, "DELETE FROM keys WHERE hash = ?1 AND seq = ?2")                          \
     X(WRITER_KEYS_COPY, "INSERT INTO keys (hash, seq) SELECT hash, seq FROM keys_recent"           \

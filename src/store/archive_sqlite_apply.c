@@ -133,41 +133,64 @@ static void bind_time(struct db *db, int statement, int column, int64_t time_ms)
     }
 }
 
-static enum status write_row(struct archive_writer *w, const struct archive_row *row,
-                             const struct pending *pending)
+#define ROW_PARAMETERS_N (COLUMN_LENGTH + 2) /* all columns, and the number of the row */
+
+/* `nth`: its place among the rows of the statement, 0 = first. */
+static void bind_row(struct db *db, int to, size_t nth, const struct archive_row *row,
+                     const struct pending *pending)
 {
-    struct db *db = &w->db;
-    int to = pending->exists ? WRITER_UPDATE : WRITER_INSERT;
+    int first = 1 + (int)nth * ROW_PARAMETERS_N;
 
     assert(pending->seq > 0);
-    assert(pending->exists || pending->seq > w->counts_before.seq_last);
     assert(pending->place.length == row->snapshot.len);
     assert((pending->place.segment > 0) == (row->snapshot.len > 0));
-    db_bind_text(db, to, COLUMN_HUB + 1, row->hub);
-    db_bind_text(db, to, COLUMN_ID + 1, row->id);
-    db_bind_text(db, to, COLUMN_NAME + 1, row->name);
-    db_bind_integer(db, to, COLUMN_STATUS + 1, row->status);
-    db_bind_integer(db, to, COLUMN_CREATED + 1, row->created_ms);
-    db_bind_integer(db, to, COLUMN_UPDATED + 1, row->updated_ms);
-    bind_time(db, to, COLUMN_COMPLETED + 1, row->completed_ms);
-    bind_time(db, to, COLUMN_WAKE + 1, row->wake_ms);
-    db_bind_integer(db, to, COLUMN_PARTITION + 1, row->partition);
-    db_bind_integer(db, to, COLUMN_VERSION + 1, (int64_t)row->version);
-    db_bind_text_or_null(db, to, COLUMN_PARENT + 1, row->parent_id);
-    db_bind_text_or_null(db, to, COLUMN_TAGS + 1, row->tags);
-    db_bind_text_or_null(db, to, COLUMN_ERROR + 1, row->error);
-    db_bind_integer(db, to, COLUMN_SEGMENT + 1, (int64_t)pending->place.segment);
-    db_bind_integer(db, to, COLUMN_BLOCK + 1, (int64_t)pending->place.block);
-    db_bind_integer(db, to, COLUMN_OFFSET + 1, pending->place.offset);
-    db_bind_integer(db, to, COLUMN_LENGTH + 1, pending->place.length);
-    db_bind_integer(db, to, COLUMN_LENGTH + 2, pending->seq);
+    db_bind_text(db, to, first + COLUMN_HUB, row->hub);
+    db_bind_text(db, to, first + COLUMN_ID, row->id);
+    db_bind_text(db, to, first + COLUMN_NAME, row->name);
+    db_bind_integer(db, to, first + COLUMN_STATUS, row->status);
+    db_bind_integer(db, to, first + COLUMN_CREATED, row->created_ms);
+    db_bind_integer(db, to, first + COLUMN_UPDATED, row->updated_ms);
+    bind_time(db, to, first + COLUMN_COMPLETED, row->completed_ms);
+    bind_time(db, to, first + COLUMN_WAKE, row->wake_ms);
+    db_bind_integer(db, to, first + COLUMN_PARTITION, row->partition);
+    db_bind_integer(db, to, first + COLUMN_VERSION, (int64_t)row->version);
+    db_bind_text_or_null(db, to, first + COLUMN_PARENT, row->parent_id);
+    db_bind_text_or_null(db, to, first + COLUMN_TAGS, row->tags);
+    db_bind_text_or_null(db, to, first + COLUMN_ERROR, row->error);
+    db_bind_integer(db, to, first + COLUMN_SEGMENT, (int64_t)pending->place.segment);
+    db_bind_integer(db, to, first + COLUMN_BLOCK, (int64_t)pending->place.block);
+    db_bind_integer(db, to, first + COLUMN_OFFSET, pending->place.offset);
+    db_bind_integer(db, to, first + COLUMN_LENGTH, pending->place.length);
+    db_bind_integer(db, to, first + COLUMN_LENGTH + 1, pending->seq);
+}
+
+/* n rows with one statement: one, or as many as it has. */
+static enum status write_some(struct archive_writer *w, int to, const struct archive_put *puts,
+                              const struct pending *pending, size_t n)
+{
+    struct db *db = &w->db;
+
+    for (size_t i = 0; i < n; i++) bind_row(db, to, i, &puts[i].row, &pending[i]);
     enum status status = db_run(db, to);
     if (status != OK) return status;
-    if (!db_has_changed_one(db))
+    if (!db_has_changed(db, n))
         return db_damaged(db, "table instances: row %" PRId64 " cannot be written", pending->seq);
-    w->counts.rows++;
-    if (row->is_terminal) w->counts.rows_terminal++;
+    w->counts.rows += n;
+    for (size_t i = 0; i < n; i++) {
+        if (puts[i].row.is_terminal) w->counts.rows_terminal++;
+    }
     return OK;
+}
+
+/* How many the next statement is for, and which it is. */
+static size_t choose_statement(const struct pending *pending, size_t n, int *to)
+{
+    size_t new_n = 0;
+
+    assert(n > 0);
+    while (new_n < ARCHIVE_MANY_N && new_n < n && !pending[new_n].exists) new_n++;
+    *to = new_n == 0 ? WRITER_UPDATE : new_n < ARCHIVE_MANY_N ? WRITER_INSERT : WRITER_INSERT_MANY;
+    return new_n < ARCHIVE_MANY_N ? 1 : new_n;
 }
 
 static enum status write_rows(struct archive_writer *w, const struct archive_batch *batch,
@@ -175,12 +198,17 @@ static enum status write_rows(struct archive_writer *w, const struct archive_bat
 {
     size_t new_n = 0;
 
-    for (size_t i = 0; i < batch->puts_n; i++) {
-        enum status status = write_row(w, &batch->puts[i].row, &pending[i]);
+    for (size_t i = 0; i < batch->puts_n;) {
+        int to;
+        size_t n = choose_statement(&pending[i], batch->puts_n - i, &to);
+        enum status status = write_some(w, to, &batch->puts[i], &pending[i], n);
         if (status != OK) return status;
-        if (pending[i].exists) continue;
-        new_keys[new_n++] =
-            (struct archive_key_entry){.hash = pending[i].hash, .seq = pending[i].seq};
+        for (; n > 0; n--, i++) {
+            if (pending[i].exists) continue;
+            assert(pending[i].seq > w->counts_before.seq_last);
+            new_keys[new_n++] =
+                (struct archive_key_entry){.hash = pending[i].hash, .seq = pending[i].seq};
+        }
     }
     assert(new_n <= batch->puts_n);
     return archive_keys_add(w, new_keys, new_n);

@@ -222,11 +222,13 @@ enum status db_run(struct db *db, int statement)
     return status;
 }
 
-bool db_has_changed_one(struct db *db)
+bool db_has_changed(struct db *db, size_t n)
 {
     assert(db->connection != NULL);
-    return sqlite3_changes64(db->connection) == 1;
+    return (uint64_t)sqlite3_changes64(db->connection) == n;
 }
+
+bool db_has_changed_one(struct db *db) { return db_has_changed(db, 1); }
 
 struct bytes db_bytes(struct db *db, int statement, int column)
 {

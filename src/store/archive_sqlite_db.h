@@ -57,6 +57,7 @@ struct bytes db_bytes(struct db *db, int statement, int column);
 
 /* The last statement run has changed exactly one row. */
 bool db_has_changed_one(struct db *db);
+bool db_has_changed(struct db *db, size_t n);
 
 /* What the answer of SQLite means. Logs what is not the caller's business to understand. */
 enum status db_status(struct db *db, int code);

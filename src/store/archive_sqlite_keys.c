@@ -88,12 +88,16 @@ enum status archive_keys_add(struct archive_writer *w, struct archive_key_entry 
 {
     assert(n == 0 || entries != NULL);
     if (n > 0) qsort(entries, n, sizeof *entries, compare_entries);
-    for (size_t i = 0; i < n; i++) {
-        assert(entries[i].seq > 0);
-        assert(i == 0 || compare_entries(&entries[i - 1], &entries[i]) < 0);
-        db_bind_integer(&w->db, WRITER_KEY_ADD, 1, integer_of_hash(entries[i].hash));
-        db_bind_integer(&w->db, WRITER_KEY_ADD, 2, entries[i].seq);
-        enum status status = db_run(&w->db, WRITER_KEY_ADD);
+    for (size_t i = 0; i < n;) {
+        size_t some_n = n - i < ARCHIVE_MANY_N ? 1 : ARCHIVE_MANY_N;
+        int to = some_n == 1 ? WRITER_KEY_ADD : WRITER_KEY_ADD_MANY;
+        for (size_t k = 0; k < some_n; k++, i++) {
+            assert(entries[i].seq > 0);
+            assert(i == 0 || compare_entries(&entries[i - 1], &entries[i]) < 0);
+            db_bind_integer(&w->db, to, 2 * (int)k + 1, integer_of_hash(entries[i].hash));
+            db_bind_integer(&w->db, to, 2 * (int)k + 2, entries[i].seq);
+        }
+        enum status status = db_run(&w->db, to);
         if (status != OK) return status;
     }
     w->counts.keys_recent += n;

@@ -26,6 +26,7 @@ struct stream_commit {
     struct job job;
     struct journal *journal;
     struct journal_frame frame;
+    /* what the lane answers: not to be looked at while it has the job */
     enum status status;
     uint64_t journal_size;
     bool has_spare;

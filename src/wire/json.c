@@ -5,6 +5,7 @@
 #include "wire/json.h"
 
 #include "base/assert.h"
+#include "base/eight.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -133,6 +134,18 @@ static void append_escaped(struct json *j, uint8_t byte)
     append_literal(j, hex);
 }
 
+/* As it is: ASCII without control characters, quotes and backslashes. */
+static bool is_plain(uint8_t byte)
+{
+    return byte >= 0x20 && byte < 0x80 && byte != '"' && byte != '\\';
+}
+
+static bool are_plain(uint64_t word)
+{
+    return (eight_below(word, 0x20) | eight_not_ascii(word) | eight_equal(word, '"') |
+            eight_equal(word, '\\')) == 0;
+}
+
 /* Everything that needs no change is appended in runs. */
 static void append_string(struct json *j, struct bytes text)
 {
@@ -141,7 +154,15 @@ static void append_string(struct json *j, struct bytes text)
 
     buffer_u8(j->out, '"');
     while (i < text.len) {
+        if (text.len - i >= 8 && are_plain(load_u64(text.ptr + i))) {
+            i += 8;
+            continue;
+        }
         const uint8_t byte = text.ptr[i];
+        if (is_plain(byte)) {
+            i++;
+            continue;
+        }
         bool is_whole;
         const size_t len = sequence_length(text.ptr + i, text.len - i, &is_whole);
         const bool is_special = byte < 0x20 || byte == '"' || byte == '\\';

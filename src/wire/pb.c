@@ -76,6 +76,12 @@ struct pb_reader pb_sub(const struct pb_field *field)
 
 bool pb_get_string_value(const struct pb_field *field, struct bytes *out)
 {
+    const struct bytes b = field->bytes;
+    if (b.len >= 2 && b.ptr[0] == (1 << 3 | PB_LEN) && b.ptr[1] < 0x80 && b.ptr[1] == b.len - 2) {
+        *out = bytes_make(b.ptr + 2, b.len - 2); /* nothing but a short value, as it is mostly */
+        return true;
+    }
+
     struct pb_reader r = pb_sub(field);
     struct bytes value = BYTES_NONE;
     struct pb_field f;
@@ -101,8 +107,29 @@ bool pb_is_repeated(struct bytes message, const struct pb_field *field)
     return false;
 }
 
+/* Both parts with five bytes and nothing else, as most times of today; all else is false. */
+static bool timestamp_of_today(struct bytes b, int64_t *seconds, int32_t *nanos)
+{
+    const uint64_t five = UINT64_C(0xffffffffff);
+
+    if (b.len != 12 || b.ptr[0] != (1 << 3 | PB_VARINT) || b.ptr[6] != (2 << 3 | PB_VARINT))
+        return false;
+    const uint64_t whole = load_u64(b.ptr + 1) & five;
+    const uint64_t part = load_u64(b.ptr + 4) >> 24;
+    const uint64_t go_on = UINT64_C(0x80808080); /* in each byte but the last */
+    if ((whole & UINT64_C(0x8080808080)) != go_on || (part & UINT64_C(0x8080808080)) != go_on)
+        return false;
+    *seconds = (int64_t)squeeze(whole);
+    const uint64_t value = squeeze(part);
+    if (value >= PB_NANOS_PER_SECOND) return false;
+    *nanos = (int32_t)value;
+    return true;
+}
+
 bool pb_get_timestamp(const struct pb_field *field, int64_t *seconds, int32_t *nanos)
 {
+    if (field->wire == PB_LEN && timestamp_of_today(field->bytes, seconds, nanos)) return true;
+
     struct pb_reader r = pb_sub(field);
     int64_t whole = 0;
     int32_t part = 0;
@@ -152,11 +179,23 @@ void pb_put_varint(struct buffer *b, uint32_t number, uint64_t value)
 
 void pb_put_int32(struct buffer *b, uint32_t number, int32_t value)
 {
-    pb_put_varint(b, number, (uint64_t)(int64_t)value);
+    tag_put(b, number, PB_VARINT);
+    if (!buffer_reserve(b, PB_VARINT_SIZE_MAX)) return;
+    b->len = (size_t)(pb_store_int32(b->ptr + b->len, value) - b->ptr);
 }
 
+/* One check of the room for tag, length and value, where the first two have one byte each. */
 void pb_put_bytes(struct buffer *b, uint32_t number, struct bytes value)
 {
+    if (number < 16 && value.len < 0x80 && buffer_reserve(b, 2 + value.len)) {
+        assert(number >= 1);
+        uint8_t *at = b->ptr + b->len;
+        at[0] = (uint8_t)(number << 3 | PB_LEN);
+        at[1] = (uint8_t)value.len;
+        if (value.len > 0) memcpy(at + 2, value.ptr, value.len);
+        b->len += 2 + value.len;
+        return;
+    }
     assert(value.len <= PB_LENGTH_MAX);
     tag_put(b, number, PB_LEN);
     buffer_bytes(b, value);
@@ -165,6 +204,17 @@ void pb_put_bytes(struct buffer *b, uint32_t number, struct bytes value)
 void pb_put_string_value(struct buffer *b, uint32_t number, struct bytes value, bool is_present)
 {
     if (!is_present) return;
+    if (number < 16 && value.len > 0 && value.len < 0x7e && buffer_reserve(b, 4 + value.len)) {
+        assert(number >= 1);
+        uint8_t *at = b->ptr + b->len;
+        at[0] = (uint8_t)(number << 3 | PB_LEN);
+        at[1] = (uint8_t)(2 + value.len);
+        at[2] = 1 << 3 | PB_LEN;
+        at[3] = (uint8_t)value.len;
+        memcpy(at + 4, value.ptr, value.len);
+        b->len += 4 + value.len;
+        return;
+    }
     assert(value.len <= PB_LENGTH_MAX);
     tag_put(b, number, PB_LEN);
     if (value.len == 0) {
@@ -175,57 +225,34 @@ void pb_put_string_value(struct buffer *b, uint32_t number, struct bytes value, 
     pb_put_bytes(b, 1, value);
 }
 
-static uint8_t *varint_store(uint8_t *at, uint64_t value)
-{
-    while (value >= 0x80) {
-        *at++ = (uint8_t)(value | 0x80);
-        value >>= 7;
-    }
-    *at++ = (uint8_t)value;
-    return at;
-}
-
-/* By hand: every event has one. At most 17 bytes, so that the length is one byte. */
 void pb_put_timestamp_parts(struct buffer *b, uint32_t number, int64_t seconds, int32_t nanos)
 {
     assert(nanos >= 0);
     assert(nanos < PB_NANOS_PER_SECOND);
     tag_put(b, number, PB_LEN);
-    if (!buffer_reserve(b, 1 + 1 + PB_VARINT_SIZE_MAX + 1 + PB_PREFIX_SIZE_MAX)) return;
-    uint8_t *const length = b->ptr + b->len;
-    uint8_t *at = length + 1;
-    if (seconds != 0) {
-        *at++ = 1 << 3 | PB_VARINT;
-        at = varint_store(at, (uint64_t)seconds);
-    }
-    if (nanos != 0) {
-        *at++ = 2 << 3 | PB_VARINT;
-        at = varint_store(at, (uint64_t)nanos);
-    }
-    *length = (uint8_t)(at - length - 1);
-    b->len = (size_t)(at - b->ptr);
+    if (!buffer_reserve(b, PB_TIMESTAMP_ROOM)) return;
+    b->len = (size_t)(pb_store_timestamp(b->ptr + b->len, seconds, nanos) - b->ptr);
 }
 
 void pb_put_timestamp(struct buffer *b, uint32_t number, int64_t ns)
 {
-    int64_t seconds = ns / PB_NANOS_PER_SECOND;
-    int64_t nanos = ns % PB_NANOS_PER_SECOND;
+    int64_t seconds;
+    int32_t nanos;
 
-    if (nanos < 0) { /* nanos count forwards, before 1970 too */
-        seconds -= 1;
-        nanos += PB_NANOS_PER_SECOND;
-    }
-    pb_put_timestamp_parts(b, number, seconds, (int32_t)nanos);
+    pb_timestamp_split(ns, &seconds, &nanos);
+    pb_put_timestamp_parts(b, number, seconds, nanos);
 }
 
 struct pb_mark pb_begin(struct buffer *b, uint32_t number, size_t size_hint)
 {
-    static const uint8_t zeros[PB_PREFIX_SIZE_MAX];
     const size_t hint = size_hint <= PB_LENGTH_MAX ? size_hint : PB_LENGTH_MAX;
     const size_t room = varint_size(hint);
 
     tag_put(b, number, PB_LEN);
-    buffer_append(b, zeros, room);
+    if (buffer_reserve(b, PB_PREFIX_SIZE_MAX)) {
+        memset(b->ptr + b->len, 0, PB_PREFIX_SIZE_MAX); /* of a size that the compiler knows */
+        b->len += room;
+    }
     return (struct pb_mark){b->len, room};
 }
 
@@ -238,6 +265,10 @@ void pb_end(struct buffer *b, struct pb_mark mark)
     assert(len <= PB_LENGTH_MAX);
     const size_t room = varint_size(len);
 
+    if (room == 1 && mark.room == 1) { /* as it mostly is */
+        b->ptr[mark.start - 1] = (uint8_t)len;
+        return;
+    }
     if (room > mark.room && !buffer_reserve(b, room - mark.room)) return;
     uint8_t *const at = b->ptr + mark.start - mark.room;
     if (room != mark.room) memmove(at + room, at + mark.room, len);

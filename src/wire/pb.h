@@ -73,9 +73,13 @@ const uint8_t *pb_long_varint(const uint8_t *at, const uint8_t *end, size_t size
 static inline const uint8_t *pb_varint_read(const uint8_t *at, const uint8_t *end, size_t size_max,
                                             uint64_t *out)
 {
-    if (at < end && *at < 0x80) {
-        *out = *at;
+    if (at < end && at[0] < 0x80) {
+        *out = at[0];
         return at + 1;
+    }
+    if (end - at >= 2 && at[1] < 0x80) { /* as the tags of most kinds of event */
+        *out = (uint64_t)(at[0] & 0x7f) | (uint64_t)at[1] << 7;
+        return at + 2;
     }
     return pb_long_varint(at, end, size_max, out);
 }
@@ -99,6 +103,14 @@ static inline const uint8_t *pb_payload_read(const uint8_t *at, const uint8_t *e
     return at + len;
 }
 
+/* The rare ones: fixed sizes; groups and what is unassigned, which are refused. */
+static inline const uint8_t *pb_other_read(const uint8_t *at, const uint8_t *end, uint64_t wire,
+                                           uint64_t *out)
+{
+    if (wire == PB_I64) return pb_fixed_read(at, end, 8, out);
+    return wire == PB_I32 ? pb_fixed_read(at, end, 4, out) : NULL;
+}
+
 static inline bool pb_fail(struct pb_reader *r)
 {
     r->failed = true;
@@ -118,13 +130,12 @@ static inline bool pb_next_inline(struct pb_reader *r, struct pb_field *out)
     out->number = (uint32_t)(tag >> 3);
     out->value = 0;
     out->bytes = BYTES_NONE;
-    switch (tag & 7) { /* not ours to enumerate: the other three are groups and unassigned */
-    case PB_VARINT: at = pb_varint_read(at, r->end, PB_VARINT_SIZE_MAX, &out->value); break;
-    case PB_I64: at = pb_fixed_read(at, r->end, 8, &out->value); break;
-    case PB_LEN: at = pb_payload_read(at, r->end, &out->bytes); break;
-    case PB_I32: at = pb_fixed_read(at, r->end, 4, &out->value); break;
-    default: at = NULL; break;
-    }
+    if ((tag & 7) == PB_LEN)
+        at = pb_payload_read(at, r->end, &out->bytes);
+    else if ((tag & 7) == PB_VARINT)
+        at = pb_varint_read(at, r->end, PB_VARINT_SIZE_MAX, &out->value);
+    else
+        at = pb_other_read(at, r->end, tag & 7, &out->value);
     if (at == NULL) return pb_fail(r);
 
     out->wire = (enum pb_wire)(tag & 7);
@@ -185,6 +196,76 @@ void pb_put_string_value(struct buffer *b, uint32_t number, struct bytes value, 
 /* A Timestamp message, present even for 1970. nanos: 0 to 999,999,999, asserted. */
 void pb_put_timestamp_parts(struct buffer *b, uint32_t number, int64_t seconds, int32_t nanos);
 void pb_put_timestamp(struct buffer *b, uint32_t number, int64_t ns);
+
+/* ---- the same into memory that is there, for the few writers that every step goes through. Each
+ * answers where to go on. ---- */
+
+static inline uint8_t *pb_store_varint(uint8_t *at, uint64_t value)
+{
+    while (value >= 0x80) {
+        *at++ = (uint8_t)(value | 0x80);
+        value >>= 7;
+    }
+    *at++ = (uint8_t)value;
+    return at;
+}
+
+static inline uint8_t *pb_store_tag(uint8_t *at, uint32_t number, enum pb_wire wire)
+{
+    return pb_store_varint(at, (uint64_t)number << 3 | (uint64_t)wire);
+}
+
+/* Ten bytes when it is negative, of which the last five are always the same: most events have the
+ * id -1. */
+static inline uint8_t *pb_store_int32(uint8_t *at, int32_t value)
+{
+    if (value >= 0) return pb_store_varint(at, (uint64_t)value);
+    store_u32(at, (uint32_t)((value & 0x7f) | (value & 0x3f80) << 1 | (value & 0x1fc000) << 2) |
+                      ((uint32_t)value & 0xfe00000) << 3 | UINT32_C(0x80808080));
+    at[4] = (uint8_t)((uint32_t)value >> 28 | 0xf0);
+    store_u32(at + 5, UINT32_C(0xffffffff));
+    at[9] = 1;
+    return at + PB_VARINT_SIZE_MAX;
+}
+
+/* Without a loop for five bytes, the usual size of both parts of a time. Room: eight bytes more
+ * than the value takes. */
+static inline uint8_t *pb_store_time(uint8_t *at, uint64_t value)
+{
+    if (value >> 28 == 0 || value >> 35 != 0) return pb_store_varint(at, value);
+    uint64_t word = (value & 0x7f) | (value & 0x3f80) << 1 | (value & 0x1fc000) << 2 |
+                    (value & 0xfe00000) << 3 | (value & UINT64_C(0x7f0000000)) << 4;
+    store_u64(at, word | UINT32_C(0x80808080));
+    return at + 5;
+}
+
+/* A Timestamp with its length, which is one byte: at most 17 follow. */
+#define PB_TIMESTAMP_ROOM (1 + 1 + PB_VARINT_SIZE_MAX + 1 + PB_PREFIX_SIZE_MAX + 8)
+static inline uint8_t *pb_store_timestamp(uint8_t *at, int64_t seconds, int32_t nanos)
+{
+    uint8_t *const length = at++;
+    if (seconds != 0) {
+        *at++ = 1 << 3 | PB_VARINT;
+        at = pb_store_time(at, (uint64_t)seconds);
+    }
+    if (nanos != 0) {
+        *at++ = 2 << 3 | PB_VARINT;
+        at = pb_store_time(at, (uint64_t)nanos);
+    }
+    *length = (uint8_t)(at - length - 1);
+    return at;
+}
+
+/* Nanoseconds since 1970 as a Timestamp has them. */
+static inline void pb_timestamp_split(int64_t ns, int64_t *seconds, int32_t *nanos)
+{
+    *seconds = ns / PB_NANOS_PER_SECOND;
+    *nanos = (int32_t)(ns % PB_NANOS_PER_SECOND);
+    if (*nanos < 0) { /* nanos count forwards, before 1970 too */
+        *seconds -= 1;
+        *nanos += PB_NANOS_PER_SECOND;
+    }
+}
 
 /* Where an open nested message began; lives on the stack of its writer. */
 struct pb_mark {

@@ -2,8 +2,9 @@
  *
  * Any bytes as what an HTTP/1.1 peer says. Fed in one piece, and in pieces of sizes that the first
  * byte chooses, they give the same requests and the same answers, byte for byte, whether these are
- * given at once or later, whole or streamed; an answer is never more than one for each request;
- * memory stays bounded; everything is given back at the end.
+ * given at once or later, whole or streamed, one at a time or many at once; an answer is never more
+ * than one for each request; a peer that ends its side gets them all; memory stays bounded;
+ * everything is given back at the end.
  */
 #include "base/assert.h"
 #include "base/clock.h"
@@ -12,16 +13,18 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-#define MEMORY_MAX (64 * 1024)
+#define MEMORY_MAX (256 * 1024)
 #define MEMORY_PER_BYTE 64
+#define HELD_N_MAX 64
 #define MESSAGE_SIZE_MAX 1000
 
 struct run {
     struct mem mem;
     struct net_counters counters;
     struct buffer out;
-    struct http_exchange *held; /* answered later */
-    bool is_held_begun;
+    struct http_exchange *held[HELD_N_MAX]; /* answered later */
+    size_t held_n;
+    bool is_backwards; /* the newest first */
     uint64_t requests_n;
     uint64_t digest;
 };
@@ -52,7 +55,6 @@ static void on_request(void *user, struct http_exchange *e)
 {
     struct run *r = user;
     struct bytes path = http_path(e);
-    assert(r->held == NULL); /* one at a time */
     assert(http_method(e).len > 0);
     assert(path.len > 0);
     assert(path.ptr[0] == '/' || bytes_equal(path, BYTES_LITERAL("*")));
@@ -63,24 +65,24 @@ static void on_request(void *user, struct http_exchange *e)
     digest(r, http_header(e, "host"));
     digest(r, http_header(e, "x-test"));
     digest(r, http_body(e));
-    r->is_held_begun = false;
-    if (++r->requests_n % 3 != 0) {
+    if (++r->requests_n % 3 == 1) {
         answer(r, e);
         return;
     }
-    r->held = e;
+    assert(r->held_n < HELD_N_MAX);
+    r->held[r->held_n++] = e;
     if (r->requests_n % 2 == 0) return;
-    r->is_held_begun = true;
+    http_set_user(e, r); /* it has begun */
     http_begin(e, 200, "text/plain");
     enum status status = http_send(e, path);
     assert(status == OK);
 }
 
-static void end_held(struct run *r)
+static void end_one(struct run *r, size_t n)
 {
-    struct http_exchange *e = r->held;
-    r->held = NULL;
-    if (r->is_held_begun)
+    struct http_exchange *e = r->held[n];
+    memmove(r->held + n, r->held + n + 1, (--r->held_n - n) * sizeof r->held[0]);
+    if (http_user(e) != NULL)
         http_finish(e, true);
     else
         http_answer(e, 204, NULL, BYTES_NONE);
@@ -89,9 +91,25 @@ static void end_held(struct run *r)
 static void on_closed(void *user, struct http_exchange *e)
 {
     struct run *r = user;
-    assert(r->held == e);
+    size_t n = 0;
+    while (n < r->held_n && r->held[n] != e) n++;
+    assert(n < r->held_n);
     assert(http_is_closed(e));
-    end_held(r);
+    end_one(r, n);
+}
+
+static void on_half_closed(void *user, struct http_exchange *e)
+{
+    (void)user;
+    assert(!http_is_closed(e));
+}
+
+/* GET beside GET, POST beside POST. */
+static bool is_beside(void *user, const struct http_exchange *before,
+                      const struct http_exchange *next)
+{
+    (void)user;
+    return bytes_equal(http_method(before), http_method(next));
 }
 
 static void on_writable(void *user, struct http_exchange *e)
@@ -139,14 +157,18 @@ static void run(struct run *r, struct bytes bytes, uint32_t seed)
                                 .oversize = on_oversize,
                                 .writable = on_call_event,
                                 .closed = on_call_event};
-    struct http_service http = {
-        .user = r, .request = on_request, .writable = on_writable, .closed = on_closed};
+    struct http_service http = {.user = r,
+                                .request = on_request,
+                                .writable = on_writable,
+                                .closed = on_closed,
+                                .half_closed = on_half_closed,
+                                .is_beside = is_beside};
     struct conn_options options = {
         .mem = &r->mem, .limits = &limits, .counters = &r->counters, .grpc = &grpc, .http = &http};
     struct conn *c = NULL;
     size_t size = bytes.len;
 
-    *r = (struct run){.held = NULL};
+    *r = (struct run){.is_backwards = seed % 2 == 1};
     mem_init(&r->mem, SIZE_MAX);
     buffer_init(&r->out, mem_process());
     conn_limits_init(&limits);
@@ -163,12 +185,14 @@ static void run(struct run *r, struct bytes bytes, uint32_t seed)
         (void)conn_feed(c, NS_PER_S, bytes_make(bytes.ptr, n));
         bytes = bytes_make(bytes.ptr + n, bytes.len - n);
     }
+    bool is_known = conn_end_input(c, NS_PER_S);
     /* What waits behind a held request comes when it is answered. */
-    while (r->held != NULL) {
-        end_held(r);
+    while (r->held_n > 0) {
+        end_one(r, r->is_backwards ? r->held_n - 1 : 0);
         pull(r, c);
     }
     pull(r, c);
+    assert(!is_known || conn_is_over(c));
     assert(r->mem.used_max < MEMORY_MAX + size * MEMORY_PER_BYTE);
     assert(conn_tick(c, NS_PER_S) > NS_PER_S);
     conn_free(c, NS_PER_S);

@@ -21,6 +21,8 @@
 #define PATIENCE_NS (5 * NS_PER_S)
 #define DRAIN_AFTER_NS (120 * NS_PER_S) /* whatever was on its way has arrived or is lost by then */
 
+#define REPLY_PATIENCE_NS (3600 * NS_PER_S) /* many times what the longest wait for a try is */
+
 struct client {
     struct crowd *crowd;
     struct world *w;
@@ -70,6 +72,7 @@ struct crowd {
     uint64_t ids;
     uint64_t scans;
     bool is_draining;
+    int64_t ended_ns;    /* since when there is nothing to do; 0 = not looked yet */
     bool is_settled;     /* all subjects, children and orphans have ended */
     struct moment watch; /* asks for that now and then */
     struct port doctor;  /* looks after the patients */
@@ -774,7 +777,11 @@ static void on_watch(struct moment *m)
         port_send(&c->doctor, call, node_of_key(c->w, call->request.key), PATIENCE_NS);
     }
     bool is_moved = feeds_are_finished(c->w->feeds) && mover_is_finished(c->w->mover);
-    c->is_settled = is_moved && all_settled(c) && running_n(c) == 0;
+    bool has_ended = is_moved && all_settled(c) && running_n(c) == 0;
+    if (!has_ended || c->ended_ns == 0) c->ended_ns = c->w->now_ns;
+    /* The last replies may still be on their way between partitions. */
+    bool is_late = c->w->now_ns - c->ended_ns > REPLY_PATIENCE_NS;
+    c->is_settled = has_ended && (receiver_has_heard_all(c->w->receiver) || is_late);
     /* Seldom enough that sleeping for days is cheap, often enough at first. */
     int64_t passed_ns = c->w->now_ns - c->w->options.load_ms * NS_PER_MS;
     if (!c->is_settled) moment_after(c->w, m, NS_PER_S + passed_ns / 16);

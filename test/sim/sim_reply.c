@@ -37,6 +37,7 @@ struct receiver {
     struct list all;
     struct list fresh;
     uint64_t heard_n;
+    uint64_t unheard_n; /* promises that were never heard */
 };
 
 #define PROMISE_FAIL(r, invariant, id, what)                                                       \
@@ -92,6 +93,7 @@ static void promise_make(struct receiver *r, struct bytes key, const uint8_t *ex
         map_insert(&r->promises, &p->node);
         list_push_back(&r->all, &p->all);
         list_node_init(&p->fresh);
+        r->unheard_n++;
     }
     p->made_n++;
     if (!list_is_linked(&p->fresh)) list_push_back(&r->fresh, &p->fresh);
@@ -182,7 +184,7 @@ static bool post(struct receiver *r, const struct reply_job *job)
     if (p == NULL) PROMISE_FAIL(r, "S36 cause", id, "is posted, and what it tells is not durable");
     check_post(r, job, p);
     if (fault_hits(r->w, FAULT_KIND_RECEIVER_DEAF)) return false;
-    p->heard_n++;
+    if (p->heard_n++ == 0) r->unheard_n--;
     r->heard_n++;
     return true;
 }
@@ -229,6 +231,8 @@ void receiver_check_end(struct receiver *r)
         if (p->heard_n == 0) PROMISE_FAIL(r, "L13 reply", p->id, "is never heard");
     }
 }
+
+bool receiver_has_heard_all(const struct receiver *r) { return r->unheard_n == 0; }
 
 uint64_t receiver_heard_n(const struct receiver *r) { return r->heard_n; }
 

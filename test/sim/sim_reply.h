@@ -32,6 +32,8 @@ void receiver_see_frame_end(struct receiver *r);
 void receiver_turn(struct receiver *r, const struct effect_work *work, int64_t now_ns,
                    struct arena *arena, struct orchestrator_answer *out);
 bool is_reply(struct bytes key);
+/* Nothing that was promised is still to come. */
+bool receiver_has_heard_all(const struct receiver *r);
 void receiver_check_end(struct receiver *r);
 /* Posts that were heard. */
 uint64_t receiver_heard_n(const struct receiver *r);

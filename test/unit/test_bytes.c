@@ -394,3 +394,21 @@ TEST(numbers_of_every_length_are_written_the_same_with_and_without_room)
     }
     mem_release(&mem);
 }
+
+/* Every byte counts, whatever the length. */
+TEST(equal_compares_every_byte)
+{
+    uint8_t a[41], b[41];
+    memset(a, 'x', sizeof a);
+    memset(b, 'x', sizeof b);
+    for (size_t len = 0; len <= 40; len++) {
+        EXPECT(bytes_equal(bytes_make(a, len), bytes_make(b, len)));
+        EXPECT(!bytes_equal(bytes_make(a, len), bytes_make(b, len + 1)));
+        for (size_t at = 0; at <= 40; at++) {
+            b[at] = 'y';
+            EXPECT_EQ(at >= len, bytes_equal(bytes_make(a, len), bytes_make(b, len)));
+            b[at] = 'x';
+        }
+    }
+    EXPECT(bytes_equal(BYTES_NONE, bytes_make(a, 0)));
+}

@@ -195,3 +195,129 @@ TEST(an_event_from_another_orchestration)
         kit_free(k);
     }
 }
+
+static void expect_same_head(struct buffer *event)
+{
+    static const uint8_t unknown[] = {0xf8, 0x07, 0x01}; /* field 127: read the long way */
+    struct event_head plain, other;
+    struct mem mem;
+    struct buffer longer;
+
+    mem_init(&mem, SIZE_MAX);
+    buffer_init(&longer, &mem);
+    buffer_append_bytes(&longer, buffer_view(event));
+    buffer_append(&longer, unknown, sizeof unknown);
+    EXPECT_STATUS(OK, event_peek(buffer_view(event), &plain));
+    EXPECT_STATUS(OK, event_peek(buffer_view(&longer), &other));
+    EXPECT_EQ(other.kind, plain.kind);
+    EXPECT_EQ(other.id, plain.id);
+    EXPECT_EQ(other.ref, plain.ref);
+    EXPECT_BYTES(other.body, plain.body);
+    EXPECT_BYTES(other.stamp, plain.stamp);
+    EXPECT_EQ(plain.kind, event_kind_of(buffer_view(event)));
+    EXPECT_EQ(plain.kind, event_kind_of(buffer_view(&longer)));
+    /* what is cut off says nothing, or less, but nothing else */
+    for (size_t len = 0; len < event->len; len++) {
+        struct event_head cut;
+        if (event_peek(bytes_make(event->ptr, len), &cut) != OK) continue;
+        EXPECT(cut.kind == EVENT_UNKNOWN);
+    }
+    buffer_release(&longer);
+    mem_release(&mem);
+}
+
+/* Events as the engine writes them have a reader of their own, which says what the other one says:
+ * for ids, references and results of every size. */
+TEST(short_events_are_read_like_all_others)
+{
+    /* 2304 has the tag of the time as its second byte */
+    static const int32_t ids[] = {0, 1, 127, 128, 300, 2304, INT32_MAX};
+    static const size_t sizes[] = {0, 1, 90, 110, 120, 124, 126, 127, 128, 300};
+    char text[300];
+    struct mem mem;
+    struct buffer event;
+
+    memset(text, 't', sizeof text);
+    mem_init(&mem, SIZE_MAX);
+    buffer_init(&event, &mem);
+    event_write_orchestrator_started(&event, INT64_C(1700000000123456789));
+    expect_same_head(&event);
+    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
+        for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+            struct maybe value = maybe_some(bytes_make(text, sizes[s]));
+            int64_t now_ns = INT64_C(1700000000123456789) + (int64_t)s * 100000000;
+            struct action action = {
+                .kind = ACTION_SCHEDULE_TASK,
+                .id = ids[i],
+                .name = BYTES_LITERAL("step"),
+                .input = value,
+            };
+            buffer_clear(&event);
+            event_write_task_scheduled(&event, now_ns, &action);
+            expect_same_head(&event);
+            buffer_clear(&event);
+            event_write_task_completed(&event, now_ns, ids[i], value);
+            expect_same_head(&event);
+            buffer_clear(&event);
+            event_write_task_completed(&event, now_ns, ids[i], MAYBE_NONE);
+            expect_same_head(&event);
+            buffer_clear(&event);
+            event_write_child_completed(&event, now_ns, ids[i], value);
+            expect_same_head(&event);
+            buffer_clear(&event);
+            event_write_child_failed(&event, now_ns, ids[i], value.value);
+            expect_same_head(&event);
+            buffer_clear(&event);
+            event_write_raised(&event, now_ns, BYTES_LITERAL("name"), value);
+            expect_same_head(&event);
+        }
+    }
+    buffer_release(&event);
+    mem_release(&mem);
+}
+
+/* What only looks like one of ours: where a field comes twice, the last one counts. */
+TEST(odd_events_are_read_field_by_field)
+{
+    struct event_head head;
+
+    /* TaskCompleted (7): the id of the task, its result, and the id again */
+    EXPECT_STATUS(OK, event_peek(test_hex("08ffffffffffffffffff0112003a06080112000805"), &head));
+    EXPECT_EQ(EVENT_TASK_COMPLETED, head.kind);
+    EXPECT_EQ(-1, head.id);
+    EXPECT_EQ(5, head.ref);
+    /* an event of kind 18, then TaskCompleted */
+    EXPECT_STATUS(OK, event_peek(test_hex("08ffffffffffffffffff011200920100"
+                                          "3a020803"),
+                                 &head));
+    EXPECT_EQ(EVENT_TASK_COMPLETED, head.kind);
+    EXPECT_EQ(3, head.ref);
+    EXPECT_EQ(EVENT_TASK_COMPLETED,
+              event_kind_of(test_hex("08ffffffffffffffffff0112009201003a020803")));
+    /* an id of nine bytes, whose low half is -1 as well */
+    EXPECT_STATUS(OK, event_peek(test_hex("08ffffffffffffffff7f1200920100"), &head));
+    EXPECT_EQ(-1, head.id);
+    EXPECT_EQ(EVENT_GENERIC, head.kind);
+    EXPECT_EQ(0, head.stamp.len);
+    /* a body that is longer than the event */
+    EXPECT_STATUS(E_INVALID, event_peek(test_hex("08ffffffffffffffffff0112003a050803"), &head));
+}
+
+/* Every byte of an execution's id has its two digits, and comes back. */
+TEST(execution_ids_round_trip)
+{
+    static const char digits[] = "0123456789abcdef";
+    for (unsigned n = 0; n < 256; n++) {
+        uint8_t id[EXECUTION_ID_SIZE];
+        uint8_t back[EXECUTION_ID_SIZE] = {0};
+        char text[EXECUTION_TEXT_SIZE];
+        for (unsigned i = 0; i < EXECUTION_ID_SIZE; i++) id[i] = (uint8_t)(n + 37 * i);
+        execution_id_text(id, text);
+        for (unsigned i = 0; i < EXECUTION_ID_SIZE; i++) {
+            EXPECT_EQ(digits[id[i] >> 4], text[2 * i]);
+            EXPECT_EQ(digits[id[i] & 15], text[2 * i + 1]);
+        }
+        EXPECT(execution_id_parse(bytes_make(text, sizeof text), back));
+        EXPECT_BYTES(bytes_make(id, sizeof id), bytes_make(back, sizeof back));
+    }
+}

@@ -55,6 +55,37 @@ TEST(nothing_is_told_before_it_is_durable)
     world_release(&w);
 }
 
+/* Who is told nothing has its memory back at once; what it asked becomes durable like all else. */
+TEST(what_nobody_is_told_of_is_done_at_once)
+{
+    struct world w;
+    struct ask start, raise, get;
+    world_init(&w);
+    world_open(&w);
+    w.holds_work = true;
+    ask_init(&start, &w, REQUEST_START, "a");
+    start.request.start.name = BYTES_LITERAL("seq1");
+    ask_run(&start);
+    world_pump(&w);
+    EXPECT(start.is_done);
+
+    w.is_held[LANE_COMMIT] = true;
+    ask_init(&raise, &w, REQUEST_RAISE, "a");
+    raise.request.client.name = BYTES_LITERAL("event");
+    raise.request.is_untold = true;
+    ask_run(&raise);
+    EXPECT(raise.is_done);
+    EXPECT_STATUS(OK, raise.request.status);
+    ask_init(&get, &w, REQUEST_GET, "a");
+    ask_run(&get);
+    EXPECT(!get.is_done);
+
+    w.is_held[LANE_COMMIT] = false;
+    world_pump(&w);
+    EXPECT(get.is_done);
+    world_release(&w);
+}
+
 /* What is asked while a frame is on its way goes into the next one: one frame for all of it. */
 TEST(a_frame_carries_everything_that_came_meanwhile)
 {
@@ -439,8 +470,7 @@ static void count_told(void *user)
     if (waker->ask != NULL) waker->was_done = waker->ask->is_done;
 }
 
-/* Who posts many wakes the host once, behind the last of them; and not at all when the host has
- * seen them meanwhile. */
+/* Who posts many wakes the host once, behind the last of them; until then it sees none of them. */
 TEST(quiet_posts_wake_once)
 {
     struct world w;
@@ -466,9 +496,44 @@ TEST(quiet_posts_wake_once)
     ask_init(&asks[3], &w, REQUEST_GET, "a");
     EXPECT(host_post_quietly(w.host, &asks[3].request));
     world_pump(&w);
+    EXPECT(!asks[3].is_done);
+    host_wake(w.host);
+    EXPECT_EQ(2, waker.wakes_n);
+    world_pump(&w);
     EXPECT(asks[3].is_done);
     host_wake(w.host);
-    EXPECT_EQ(1, waker.wakes_n);
+    EXPECT_EQ(2, waker.wakes_n);
+    world_release(&w);
+}
+
+/* Starts that came together are in one frame, whatever the host does while they come. I2 */
+TEST(what_is_posted_quietly_is_in_one_frame)
+{
+    struct world w;
+    static struct ask asks[8];
+    struct host_stats before;
+    struct host_stats after;
+    char damage[400];
+    world_init(&w);
+    EXPECT_STATUS(OK, world_try_open(&w, damage)); /* nobody works */
+    world_pump(&w);
+    host_stats(w.host, &before);
+    for (int i = 0; i < 8; i++) {
+        char id[8];
+        snprintf(id, sizeof id, "many-%d", i);
+        ask_init(&asks[i], &w, REQUEST_START, id);
+        asks[i].request.start.name = BYTES_LITERAL("hello");
+        EXPECT(host_post_quietly(w.host, &asks[i].request));
+        world_pump(&w);
+    }
+    host_wake(w.host);
+    world_pump(&w);
+    for (int i = 0; i < 8; i++) {
+        EXPECT(asks[i].is_done);
+        EXPECT_STATUS(OK, asks[i].request.status);
+    }
+    host_stats(w.host, &after);
+    EXPECT_EQ(before.frames + 1, after.frames);
     world_release(&w);
 }
 

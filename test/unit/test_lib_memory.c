@@ -154,7 +154,7 @@ TEST(asking_without_memory_is_a_status)
 }
 
 /* A turn or step that finds no memory is given back, and done again after the engine's delay. */
-static void run_all(bool is_cold)
+static void run_all(bool is_cold, bool has_spares)
 {
     struct world w;
     uint64_t n = 1;
@@ -164,6 +164,8 @@ static void run_all(bool is_cold)
     if (is_cold) w.worker->hot_max = 0;
     EXPECT_NORN(NORN_OK, register_all(w.worker));
     world_start(&w);
+    /* full: what has ended is not kept, and all memory of the next is new */
+    if (!has_spares) w.worker->turns.env.spare_n = UINT32_MAX;
     for (bool is_over = false; !is_over; n += is_cold ? 7 : 1) {
         test_note("n %llu", (unsigned long long)n);
         EXPECT(n < 5000);
@@ -187,5 +189,6 @@ static void run_all(bool is_cold)
     world_close(&w);
 }
 
-TEST(running_without_memory_is_done_again_later_hot) { run_all(false); }
-TEST(running_without_memory_is_done_again_later_cold) { run_all(true); }
+TEST(running_without_memory_is_done_again_later_hot) { run_all(false, false); }
+TEST(running_without_memory_is_done_again_later_cold) { run_all(true, false); }
+TEST(running_without_memory_is_done_again_later_in_used_memory) { run_all(false, true); }

@@ -33,7 +33,8 @@ static void read_in(struct bytes bytes, size_t piece_size, struct outcome *out)
         size_t n = bytes.len - at < piece_size ? bytes.len - at : piece_size;
         size_t taken = 0;
         size_t made = 0;
-        out->refusal = chunks_read(&chunks, copy + at, n, &taken, &made);
+        enum http_refusal why = chunks_read(&chunks, copy + at, n, &taken, &made);
+        out->refusal = why == REFUSAL_NONE ? 0 : http_refusal_status(why);
         if (out->refusal != 0) return;
         memcpy(out->body + out->made, copy + at, made);
         out->made += made;

@@ -181,7 +181,9 @@ TEST(a_body_that_stops_is_closed)
     world_wait_ms(&w, 9999);
     EXPECT(!conn_is_over(w.conn));
     world_wait_ms(&w, 1);
+    EXPECT(strncmp(say(""), "HTTP/1.1 408 ", 13) == 0);
     EXPECT(conn_is_over(w.conn));
+    EXPECT_EQ(0, w.counters.http_malformed);
     EXPECT_EQ(1, w.counters.slow_request);
     world_release(&w);
 }
@@ -503,6 +505,7 @@ TEST(a_slow_chunked_body_is_closed)
     while (!conn_is_over(w.conn) && seconds < 60) {
         (void)say("1\r\na\r\n");
         world_wait_ms(&w, 1000);
+        world_pull(&w);
         seconds++;
     }
     EXPECT_EQ(11, seconds);
@@ -518,6 +521,7 @@ TEST(a_slow_body_is_closed)
     while (!conn_is_over(w.conn) && seconds < 60) {
         (void)say("0123456789");
         world_wait_ms(&w, 1000);
+        world_pull(&w);
         seconds++;
     }
     EXPECT_EQ(11, seconds);

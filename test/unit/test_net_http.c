@@ -507,7 +507,7 @@ TEST(grpc_and_http_share_a_connection)
     world_release(&w);
 }
 
-/* Layer's refusals have no body; the connection goes on. */
+/* The layer's refusals say why; the connection goes on. */
 TEST(http_2_requests_that_are_refused)
 {
     static const struct {
@@ -516,11 +516,11 @@ TEST(http_2_requests_that_are_refused)
         struct field field;
         const char *answer;
     } cases[] = {
-        {"GET", "/#a", {0}, "%u end :status=400\n"},
-        {"GET", "/\xc3\xa4", {0}, "%u end :status=400\n"},
+        {"GET", "/#a", {0}, "%u headers :status=400 "},
+        {"GET", "/\xc3\xa4", {0}, "%u headers :status=400 "},
         {"OPTIONS", "*", {0}, "%u headers :status=200 "},
-        {"GET", "/", {"expect", "tea"}, "%u end :status=417\n"},
-        {"PUT", "/", {"content-length", "1048577"}, "%u end :status=413\n%u reset 0\n"},
+        {"GET", "/", {"expect", "tea"}, "%u headers :status=417 "},
+        {"PUT", "/", {"content-length", "1048577"}, "%u headers :status=413 "},
         {"PUT", "/", {"content-length", "1x"}, "%u reset 1\n"},
         {"PUT", "/", {"transfer-encoding", "chunked"}, "%u reset 1\n"},
         {"GET", "/", {"connection", "close"}, "%u reset 1\n"},
@@ -547,6 +547,59 @@ TEST(http_2_requests_that_are_refused)
     world_release(&w);
 }
 
+static const char *say_why(void *user, enum http_refusal why, struct buffer *body)
+{
+    (void)user;
+    buffer_format(body, "%u %s", http_refusal_status(why), http_refusal_text(why));
+    return "application/x-why";
+}
+
+/* The service has the words; what it says of each is tested where they are. */
+TEST(a_service_says_why_something_is_refused)
+{
+    static const char want_1[] = "HTTP/1.1 417 Expectation Failed\r\n"
+                                 "content-type: application/x-why\r\ncontent-length: 42\r\n"
+                                 "connection: close\r\n\r\n"
+                                 "417 the Expect field is not '100-continue'";
+    world_init(&w);
+    w.http.refusal = say_why;
+    world_connect(&w, true);
+    (void)conn_feed(w.conn, w.now_ns,
+                    BYTES_LITERAL("GET / HTTP/1.1\r\nHost: x\r\nExpect: tea\r\n\r\n"));
+    EXPECT_TEXT(want_1, told(1));
+    EXPECT(conn_is_over(w.conn));
+    world_release(&w);
+
+    begin_h2();
+    w.http.refusal = say_why;
+    put_page(1, "GET", "/", END_STREAM, (struct field[]){{"expect", "tea"}, {0}});
+    EXPECT_TEXT("1 headers :status=417 content-type=application/x-why content-length=42\n"
+                "1 data 42 end\n417 the Expect field is not '100-continue'",
+                heard());
+    put_page(3, "HEAD", "/", END_STREAM, (struct field[]){{"expect", "tea"}, {0}});
+    EXPECT_TEXT("3 end :status=417 content-type=application/x-why content-length=42\n", heard());
+    EXPECT_EQ(0, w.pages_n);
+    world_release(&w);
+}
+
+/* Without memory for the words there is at least the status, and nothing is lost. */
+TEST(a_refusal_without_memory_has_no_words)
+{
+    for (uint64_t n = 1; n < 100; n++) {
+        test_note("allocation %llu", (unsigned long long)n);
+        begin_h2();
+        w.http.refusal = say_why;
+        w.mem.fail_at = n;
+        put_page(1, "GET", "/", END_STREAM, (struct field[]){{"expect", "tea"}, {0}});
+        (void)heard();
+        bool is_reached = w.mem.fail_at == 0;
+        w.mem.fail_at = 0;
+        world_release(&w);
+        if (!is_reached) return;
+    }
+    test_fail(__FILE__, __LINE__, "there is no end of allocations");
+}
+
 /* CONNECT has no path. */
 TEST(connect_is_refused)
 {
@@ -556,7 +609,9 @@ TEST(connect_is_refused)
     put_header(&block, ":method", BYTES_LITERAL("CONNECT"));
     put_header(&block, ":authority", BYTES_LITERAL("x:1"));
     put_frame(&w.in, NGHTTP2_HEADERS, END_HEADERS | END_STREAM, 1, buffer_view(&block));
-    EXPECT_TEXT("1 end :status=400\n", heard());
+    EXPECT_TEXT("1 headers :status=400 content-type=text/plain content-length=11\n"
+                "1 data 11 end\nBad Request",
+                heard());
     buffer_release(&block);
     world_release(&w);
 }
@@ -589,7 +644,9 @@ TEST(a_body_without_a_length_is_bounded)
     put_data(1, zeros, 0);
     EXPECT_TEXT("", heard());
     put_data(1, zeros, 0);
-    EXPECT_TEXT("1 end :status=413\n1 reset 0\n", heard());
+    EXPECT_TEXT("1 headers :status=413 content-type=text/plain content-length=17\n"
+                "1 data 17 end\n1 reset 0\nContent Too Large",
+                heard());
     EXPECT_EQ(0, w.pages_n);
     world_release(&w);
 }
@@ -656,7 +713,9 @@ TEST(bodies_at_work_are_bounded)
     }
     put_page(5, "PUT", "/hold", 0, NO_FIELDS);
     put_data(5, zeros, 0);
-    EXPECT_TEXT("5 end :status=503\n5 reset 0\n", heard());
+    EXPECT_TEXT("5 headers :status=503 content-type=text/plain content-length=19 retry-after=1\n"
+                "5 data 19 end\n5 reset 0\nService Unavailable",
+                heard());
     EXPECT_EQ(1, w.counters.requests_too_large);
     EXPECT_EQ(2, w.pages_n);
     http_answer(held[0], 204, NULL, BYTES_NONE);

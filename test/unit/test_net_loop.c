@@ -48,10 +48,17 @@ static struct {
     struct loop_timer *timer;
     struct grpc_call *stream; /* /t/stream: as many messages as its peer takes */
     size_t sent_size;
+    struct http_exchange *held; /* /hold: answered by the bell */
     size_t page_sent_size; /* /stream: STREAM_SIZE bytes; /endless: as many as its peer takes */
 } t;
 
-enum command { COMMAND_STOP = 1, COMMAND_LOOK = 2, COMMAND_DRAIN = 4, COMMAND_END_STREAM = 8 };
+enum command {
+    COMMAND_STOP = 1,
+    COMMAND_LOOK = 2,
+    COMMAND_DRAIN = 4,
+    COMMAND_END_STREAM = 8,
+    COMMAND_ANSWER = 16,
+};
 
 /* ---- the service, on the loop's thread ---- */
 
@@ -136,6 +143,8 @@ static void on_page(void *user, struct http_exchange *e)
         begin_page(e, STREAM_SIZE);
     else if (bytes_equal(http_path(e), BYTES_LITERAL("/endless")))
         begin_page(e, SIZE_MAX);
+    else if (bytes_equal(http_path(e), BYTES_LITERAL("/hold")))
+        t.held = e;
     else
         http_answer(e, 200, "text/plain", body);
 }
@@ -143,6 +152,7 @@ static void on_page(void *user, struct http_exchange *e)
 static void on_page_closed(void *user, struct http_exchange *e)
 {
     (void)user;
+    if (t.held == e) t.held = NULL;
     if (http_user(e) != NULL)
         http_finish(e, false);
     else
@@ -162,6 +172,10 @@ static void on_bell(void *user)
     if (commands & COMMAND_END_STREAM && t.stream != NULL) {
         grpc_finish(t.stream, GRPC_OK, NULL);
         t.stream = NULL;
+    }
+    if (commands & COMMAND_ANSWER && t.held != NULL) {
+        http_answer(t.held, 200, "text/plain", BYTES_LITERAL("held\n"));
+        t.held = NULL;
     }
     if (commands & COMMAND_DRAIN) loop_drain(t.loop, on_drained);
     if (commands & COMMAND_STOP) loop_stop(t.loop);
@@ -320,6 +334,68 @@ TEST(pages_are_served)
     EXPECT_SOON(t.connections_n == 0);
     EXPECT_EQ(100, t.counters.pages);
     EXPECT_EQ(1, t.counters.connections);
+    stop();
+}
+
+/* A client that ends its side has asked all it wants, and still gets every byte of the answers:
+ * more than the kernel takes at once, those that are made later, and then the end. */
+TEST(a_half_closed_client_gets_its_answers)
+{
+    static const char requests[] = "GET /huge HTTP/1.1\r\nHost: x\r\n\r\n"
+                                   "GET /hold HTTP/1.1\r\nHost: x\r\n\r\n";
+    static char text[65536];
+    init();
+    start(10);
+    int fd = dial();
+    send_all(fd, BYTES_LITERAL(requests));
+    EXPECT_EQ(0, shutdown(fd, SHUT_WR));
+    size_t size = 0;
+    while (size < HUGE_SIZE) {
+        size_t more = receive(fd, text, sizeof text);
+        EXPECT(more > 0);
+        size += more;
+    }
+    EXPECT_SOON(t.held != NULL);
+    EXPECT_EQ(1, t.connections_n);
+    ring(COMMAND_ANSWER);
+    size = 0;
+    size_t n;
+    while ((n = receive(fd, text + size, sizeof text - 1 - size)) > 0) size += n;
+    text[size] = 0;
+    EXPECT(strstr(text, "\r\n\r\nheld\n") != NULL);
+    EXPECT_SOON(t.connections_n == 0);
+    close(fd);
+    stop();
+}
+
+TEST(a_half_closed_client_without_a_request_is_closed)
+{
+    init();
+    start(10);
+    int fd = dial();
+    EXPECT_EQ(0, shutdown(fd, SHUT_WR));
+    EXPECT_EQ(0, receive_all(fd));
+    close(fd);
+    fd = dial();
+    expect_page(fd);
+    EXPECT_EQ(0, shutdown(fd, SHUT_WR));
+    EXPECT_EQ(0, receive_all(fd));
+    close(fd);
+    EXPECT_SOON(t.connections_n == 0);
+    stop();
+}
+
+/* Gone for good looks the same at first: the next bytes for it tell. */
+TEST(a_client_that_is_gone_during_a_stream_is_closed)
+{
+    init();
+    start(10);
+    int fd = dial();
+    send_all(fd, BYTES_LITERAL("GET /endless HTTP/1.1\r\nHost: x\r\n\r\n"));
+    char byte;
+    EXPECT_EQ(1, receive(fd, &byte, 1));
+    close(fd);
+    EXPECT_SOON(t.connections_n == 0);
     stop();
 }
 

@@ -415,3 +415,134 @@ TEST(survives_every_failed_allocation)
         }
     }
 }
+
+/* Negative and positive numbers: what is written in one go is what the varint says. */
+TEST(numbers_are_written_as_their_varint)
+{
+    struct mem mem;
+    mem_init(&mem, SIZE_MAX);
+    for (unsigned n = 0; n < 32; n++) {
+        for (int32_t near = -2; near <= 2; near++) {
+            for (int sign = -1; sign <= 1; sign += 2) {
+                int32_t value = (int32_t)((uint32_t)sign * (UINT32_C(1) << n) + (uint32_t)near);
+                struct buffer written, expected;
+                buffer_init(&written, &mem);
+                buffer_init(&expected, &mem);
+                pb_put_int32(&written, 1, value);
+                buffer_varint(&expected, 1 << 3 | PB_VARINT);
+                buffer_varint(&expected, (uint64_t)(int64_t)value);
+                EXPECT_BYTES(buffer_view(&expected), buffer_view(&written));
+                buffer_release(&written);
+                buffer_release(&expected);
+            }
+        }
+    }
+    mem_release(&mem);
+}
+
+/* Times whose parts have any number of bytes are written as nested varints, and read back. */
+TEST(times_of_every_size)
+{
+    struct mem mem;
+    mem_init(&mem, SIZE_MAX);
+    for (unsigned s = 0; s < 63; s++) {
+        for (unsigned n = 0; n <= 30; n++) {
+            int64_t seconds = (INT64_C(1) << s) - (n % 2);
+            int32_t nanos = n == 30 ? 999999999 : (INT32_C(1) << n) - (int32_t)(s % 2);
+            struct buffer written, expected;
+            buffer_init(&written, &mem);
+            buffer_init(&expected, &mem);
+            pb_put_timestamp_parts(&written, 17, seconds, nanos);
+            const struct pb_mark m = pb_begin(&expected, 17, 0);
+            pb_put_plain_varint(&expected, 1, (uint64_t)seconds);
+            pb_put_plain_varint(&expected, 2, (uint64_t)nanos);
+            pb_end(&expected, m);
+            EXPECT_BYTES(buffer_view(&expected), buffer_view(&written));
+
+            struct pb_reader r = pb_reader_make(buffer_view(&written));
+            struct pb_field field;
+            int64_t seconds_read = -1;
+            int32_t nanos_read = -1;
+            EXPECT(pb_next(&r, &field));
+            EXPECT(pb_get_timestamp(&field, &seconds_read, &nanos_read));
+            EXPECT_EQ(seconds, seconds_read);
+            EXPECT_EQ(nanos, nanos_read);
+            buffer_release(&written);
+            buffer_release(&expected);
+        }
+    }
+    mem_release(&mem);
+}
+
+/* A second of five bytes and nanos of five bytes that are too many: refused as all others. */
+TEST(refuses_a_time_of_the_usual_size_with_too_many_nanos)
+{
+    const struct pb_field last = first_field("0a0c08808080800110ff93ebdc03");
+    const struct pb_field beyond = first_field("0a0c088080808001108094ebdc03");
+    int64_t seconds = 0;
+    int32_t nanos = 0;
+
+    EXPECT(pb_get_timestamp(&last, &seconds, &nanos));
+    EXPECT_EQ(999999999, nanos);
+    EXPECT_EQ(INT64_C(1) << 28, seconds);
+    EXPECT(!pb_get_timestamp(&beyond, &seconds, &nanos));
+}
+
+/* Around the sizes where tags and lengths grow: written in one go it is what the pieces are. */
+TEST(values_of_every_size_are_written_alike)
+{
+    static const uint32_t numbers[] = {1, 15, 16, 2047, 2048};
+    static const size_t sizes[] = {0, 1, 2, 123, 124, 125, 126, 127, 128, 129, 300};
+    uint8_t payload[300];
+    struct mem mem;
+
+    memset(payload, 'p', sizeof payload);
+    mem_init(&mem, SIZE_MAX);
+    for (size_t n = 0; n < sizeof numbers / sizeof *numbers; n++) {
+        for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+            const struct bytes value = bytes_make(payload, sizes[s]);
+            struct buffer written, expected;
+            buffer_init(&written, &mem);
+            buffer_init(&expected, &mem);
+            pb_put_bytes(&written, numbers[n], value);
+            pb_put_string_value(&written, numbers[n], value, true);
+            buffer_varint(&expected, (uint64_t)numbers[n] << 3 | PB_LEN);
+            buffer_varint(&expected, value.len);
+            buffer_append_bytes(&expected, value);
+            const struct pb_mark m = pb_begin(&expected, numbers[n], 0);
+            if (value.len > 0) {
+                buffer_u8(&expected, 1 << 3 | PB_LEN);
+                buffer_varint(&expected, value.len);
+                buffer_append_bytes(&expected, value);
+            }
+            pb_end(&expected, m);
+            EXPECT_BYTES(buffer_view(&expected), buffer_view(&written));
+
+            struct pb_reader r = pb_reader_make(buffer_view(&written));
+            struct pb_field field;
+            struct bytes read = BYTES_NONE;
+            EXPECT(pb_next(&r, &field));
+            EXPECT(pb_next(&r, &field));
+            EXPECT(pb_get_string_value(&field, &read));
+            EXPECT_BYTES(value, read);
+            buffer_release(&written);
+            buffer_release(&expected);
+        }
+    }
+    mem_release(&mem);
+}
+
+/* A StringValue may have more than its value, and that twice: the last one counts. */
+TEST(string_value_with_more_than_its_value)
+{
+    const struct pb_field more = first_field("0a050a01611005");
+    const struct pb_field twice = first_field("0a060a01610a0162");
+    const struct pb_field cut = first_field("0a020a01");
+    struct bytes value = BYTES_NONE;
+
+    EXPECT(pb_get_string_value(&more, &value));
+    EXPECT_BYTES(text("a"), value);
+    EXPECT(pb_get_string_value(&twice, &value));
+    EXPECT_BYTES(text("b"), value);
+    EXPECT(!pb_get_string_value(&cut, &value));
+}

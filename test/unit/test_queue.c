@@ -64,6 +64,37 @@ TEST(a_full_queue_refuses)
     queue_release(&q);
 }
 
+/* What is hidden counts as what is in the queue, but is taken only when it is shown: behind what
+ * was pushed meanwhile, and all of it. */
+TEST(what_is_hidden_is_taken_together)
+{
+    struct item items[5] = {make(0), make(1), make(2), make(3), make(4)};
+    struct list taken;
+    struct queue q;
+
+    queue_init(&q, 4);
+    list_init(&taken);
+    EXPECT(queue_push_hidden(&q, &items[1].node));
+    EXPECT(queue_push_hidden(&q, &items[2].node));
+    EXPECT(queue_push(&q, &items[0].node));
+    EXPECT_EQ(1, queue_take_all(&q, &taken, -1));
+    EXPECT_EQ(0, queue_take_all(&q, &taken, 1));
+    EXPECT(queue_push_hidden(&q, &items[3].node));
+    EXPECT(queue_push(&q, &items[4].node));
+    EXPECT_EQ(1, queue_take_all(&q, &taken, 0));
+    queue_show(&q);
+    EXPECT_EQ(3, queue_take_all(&q, &taken, -1));
+    EXPECT_EQ(0, pop_number(&taken));
+    EXPECT_EQ(4, pop_number(&taken));
+    for (unsigned i = 1; i <= 3; i++) EXPECT_EQ(i, pop_number(&taken));
+    EXPECT(queue_push_hidden(&q, &items[0].node));
+    for (unsigned i = 1; i <= 3; i++) EXPECT(queue_push_hidden(&q, &items[i].node));
+    EXPECT(!queue_push_hidden(&q, &items[4].node));
+    queue_close(&q); /* nothing is forgotten */
+    EXPECT_EQ(4, queue_take_all(&q, &taken, -1));
+    queue_release(&q);
+}
+
 /* After closing, nothing goes in, and what was in can still be taken. */
 TEST(a_closed_queue_refuses_and_can_be_emptied)
 {
