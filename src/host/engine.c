@@ -90,6 +90,34 @@ static enum status create_format(struct engine *e)
     return format_write(e->io, &e->format);
 }
 
+static enum status find_data(void *user, const char *name)
+{
+    bool *is_found = user;
+
+    if (strncmp(name, "shard-", 6) == 0 || strcmp(name, "streams") == 0) *is_found = true;
+    return OK;
+}
+
+/* The format is written before anything else: where there is data and no format, it was lost, and
+ * with it how the data is to be read. A new one would be a guess. */
+static enum status make_format(struct engine *e, char *damage)
+{
+    bool is_found = false;
+
+    enum status status = e->io->ops->list(e->io, ".", find_data, &is_found);
+    if (status == OK && !is_found) return create_format(e);
+    if (status == OK) {
+        (void)snprintf(
+            damage, ENGINE_DAMAGE_SIZE,
+            "%s has data (shard-*, streams), but the file 'format', which says how it is "
+            "to be read, is missing. Nothing was changed; bring it back from a backup of "
+            "this directory",
+            e->options.directory);
+        status = E_CORRUPT;
+    }
+    return status;
+}
+
 static bool is_as_made(uint32_t wanted, uint32_t made) { return wanted == 0 || wanted == made; }
 
 static enum status read_format(struct engine *e, char *damage)
@@ -98,7 +126,7 @@ static enum status read_format(struct engine *e, char *damage)
     struct format *f = &e->format;
 
     enum status status = format_read(e->io, &e->mem, ENGINE_FORMAT_VERSION, f);
-    if (status == E_NOT_FOUND) status = create_format(e);
+    if (status == E_NOT_FOUND) status = make_format(e, damage);
     if (status == OK && (!is_as_made(wanted->partitions_n, f->partitions_n) ||
                          !is_as_made(wanted->shards_n, f->shards_n))) {
         (void)snprintf(damage, ENGINE_DAMAGE_SIZE,
@@ -106,7 +134,7 @@ static enum status read_format(struct engine *e, char *damage)
                        e->options.directory, f->partitions_n, f->shards_n);
         return E_INVALID;
     }
-    if (status != OK) {
+    if (status != OK && damage[0] == '\0') {
         (void)snprintf(damage, ENGINE_DAMAGE_SIZE, "%s/format: %s", e->options.directory,
                        status_text(status));
     }

@@ -78,6 +78,7 @@ static enum status open_streams(struct stream_desk *d, const struct front_option
     int len = snprintf(path, sizeof path, "%s/streams", options->directory);
     if (len < 0 || (size_t)len >= sizeof path) return E_INVALID;
     streams_options_init(&threads.streams);
+    threads.streams.disk_free_min = options->disk_free_min;
     if (d->starter != NULL) threads.streams.starter = rest_starter_interface(d->starter);
     enum status status = streams_threads_open(&threads, damage, &d->threads);
     if (status == OK) d->streams = streams_threads_streams(d->threads);
@@ -166,6 +167,7 @@ void stream_desk_stats(struct stream_desk *d, struct front_stream_stats *out)
         .memory_size = s.memory_size,
         .journal_size = s.journal_size,
         .segments_size = s.segments_size,
+        .is_disk_low = s.is_disk_low,
     };
 }
 

@@ -24,6 +24,7 @@ struct front_options {
     const struct http_service *pages; /* answers what the front has no route for */
     const char *directory;            /* of the data */
     uint64_t journal_segment_size;    /* of a journal of its own, at most */
+    uint64_t disk_free_min;           /* with less, what grows is refused */
     size_t errands_n_max;             /* requests to the engine under way; 503 beyond */
     size_t message_size_max;          /* of a body */
     void (*wake)(void *user);         /* from any thread: bell() is called soon */
@@ -47,6 +48,7 @@ struct front_stream_stats {
     uint64_t memory_size;
     uint64_t journal_size;
     uint64_t segments_size;
+    bool is_disk_low; /* appends are refused */
 };
 
 struct front_stats {

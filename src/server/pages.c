@@ -106,7 +106,7 @@ static void answer_ready(struct vitals_asker *asker, const struct host_stats *st
         answer_text(exchange, 503, "not ready: the server is shutting down\n");
     else if (stats == NULL)
         answer_text(exchange, 503, "not ready: the engine does not answer\n");
-    else if (stats->is_disk_full)
+    else if (stats->is_disk_full || now.front.streams.is_disk_low)
         answer_text(exchange, 503,
                     "not ready: the disk is full; reads go on, changes are refused until there is "
                     "space again\n");

@@ -479,6 +479,7 @@ static enum status make_front(struct server *s)
         .pages = pages_http(s->pages),
         .directory = s->options->engine.directory,
         .journal_segment_size = s->options->engine.journal_segment_size,
+        .disk_free_min = s->options->engine.host.disk_free_min,
         .errands_n_max = s->options->service.errands_n_max,
         .message_size_max = s->options->limits.message_size_max,
         .is_insecure = s->options->is_insecure,

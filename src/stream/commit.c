@@ -15,7 +15,8 @@ static void run(struct job *job)
     struct stream_commit *c = container_of(job, struct stream_commit, job);
 
     c->status = journal_append(c->journal, &c->frame);
-    journal_usage(c->journal, &c->journal_size, &c->has_spare_then);
+    journal_usage(c->journal, &c->journal_size, &c->has_spare);
+    c->disk_free = journal_space(c->journal);
 }
 
 static void done(struct job *job) { container_of(job, struct stream_commit, job)->is_done = true; }
@@ -32,7 +33,8 @@ void streams_commit_begin(struct streams *s, uint64_t lsn)
 {
     s->commit.job = (struct job){.run = run, .done = done};
     s->commit.journal = s->journal;
-    journal_usage(s->journal, &s->commit.journal_size, &s->commit.has_spare);
+    journal_usage(s->journal, &s->journal_size, &s->has_spare);
+    s->disk_free = journal_space(s->journal);
     s->lsn_durable = lsn;
     s->open = &s->batches[0];
     batch_reset(s->open, lsn + 1);
@@ -72,7 +74,9 @@ void streams_commit_finish(struct streams *s)
 
     if (!c->is_done) return;
     c->is_done = false;
-    c->has_spare = c->has_spare_then;
+    s->journal_size = c->journal_size;
+    s->has_spare = c->has_spare;
+    s->disk_free = c->disk_free;
     if (c->status == E_NOSPACE || c->status == E_NOMEM) {
         if (!s->is_disk_full) log_error("streams: the disk is full: nothing can be acknowledged");
         s->is_disk_full = true;

@@ -142,8 +142,8 @@ void streams_tell_stats(struct streams *s)
     c->letters_n = s->core.letters_live_n;
     c->waiting_n = s->waiting.n;
     c->memory_size = s->core.chunks_size;
-    if (s->commit.batch == NULL) c->journal_size = s->commit.journal_size;
-    c->is_disk_low = s->is_disk_low || s->is_disk_full;
+    c->journal_size = s->journal_size;
+    c->is_disk_low = streams_is_disk_low(s);
     pthread_mutex_lock(&s->stats_mutex);
     s->told = *c;
     pthread_mutex_unlock(&s->stats_mutex);

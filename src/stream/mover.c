@@ -5,8 +5,8 @@
  *   idle ──a frame is sealed, and much is in memory or in the journal──> frozen: chunks set aside,
  *     ▲                                                 │    and, for the journal, a snapshot made
  *     │                                                 │ the frame is durable
- *     └── segments take the chunks; the journal <── busy: chunks written and synced, the snapshot
- *         is trimmed up to the snapshot's frame         after them, segments of the past unlinked
+ *     └── segments take the chunks; the journal <── busy: segments of the past unlinked, chunks
+ *         is trimmed up to the snapshot's frame         written and synced, the snapshot after them
  *
  * A snapshot is of exactly the frames up to its LSN, and is written after every message of those
  * frames is in a segment: recovery needs it and the frames behind it, and nothing else.
@@ -16,6 +16,7 @@
 #include "base/log.h"
 
 #define RETRY_NS NS_PER_S
+#define PROBE_NS (NS_PER_S / 2)
 /* So that a segment can be given up when its newest message is old. */
 #define SEGMENTS_PER_RETENTION 8
 
@@ -58,11 +59,13 @@ static void run(struct job *job)
 {
     struct stream_mover *m = container_of(job, struct stream_mover, job);
 
-    m->status = write_moves(m->io, &m->moves);
+    /* First: on a full disk it makes the room for the rest. */
+    m->status = unlink_doomed(m->io, &m->doomed);
+    if (m->status == OK) m->status = write_moves(m->io, &m->moves);
     if (m->status == OK && m->snapshot.len > 0) {
         m->status = io_write_file(m->io, ".", STREAM_SNAPSHOT_PATH, buffer_view(&m->snapshot));
     }
-    if (m->status == OK) m->status = unlink_doomed(m->io, &m->doomed);
+    m->disk_free = journal_space(m->journal);
 }
 
 static void done(struct job *job) { container_of(job, struct stream_mover, job)->is_done = true; }
@@ -72,6 +75,8 @@ static void run_trim(struct job *job)
     struct stream_mover *m = container_of(job, struct stream_mover, trim_job);
     /* What stays for lack of luck goes with the next trim. */
     (void)journal_trim(m->journal, m->trim_lsn);
+    journal_usage(m->journal, &m->trim_journal_size, &m->trim_has_spare);
+    m->trim_disk_free = journal_space(m->journal);
 }
 
 static void done_trim(struct job *job)
@@ -268,10 +273,41 @@ static void settle_all(struct streams *s)
     buffer_clear(&s->mover.moves);
 }
 
+static void submit_trim(struct streams *s)
+{
+    struct stream_mover *m = &s->mover;
+
+    assert(!m->is_trimming);
+    m->is_trimming = true;
+    m->is_trim_done = false;
+    s->env->ops->submit(s->env, LANE_COMMIT, &m->trim_job);
+}
+
+static void finish_trim(struct streams *s)
+{
+    struct stream_mover *m = &s->mover;
+
+    m->is_trimming = m->is_trim_done = false;
+    s->journal_size = m->trim_journal_size;
+    s->has_spare = m->trim_has_spare;
+    s->disk_free = m->trim_disk_free;
+}
+
+/* While the disk is low, appends are refused, and perhaps nothing else comes that would make the
+ * journal try for a spare segment and look at the disk. */
+static void probe(struct streams *s)
+{
+    if (s->is_stopping || s->mover.is_trimming || s->now_ns < s->probe_ns) return;
+    if (!streams_is_disk_low(s)) return;
+    s->probe_ns = s->now_ns + PROBE_NS;
+    submit_trim(s);
+}
+
 static void finish(struct streams *s)
 {
     struct stream_mover *m = &s->mover;
 
+    s->disk_free = m->disk_free;
     if (m->status == E_NOSPACE || m->status == E_NOMEM) {
         m->state = STREAM_MOVER_RETRY;
         m->retry_ns = s->now_ns + RETRY_NS;
@@ -287,9 +323,7 @@ static void finish(struct streams *s)
     if (m->snapshot.len == 0) return;
     buffer_release(&m->snapshot);
     m->trim_lsn = m->lsn;
-    m->is_trimming = true;
-    m->is_trim_done = false;
-    s->env->ops->submit(s->env, LANE_COMMIT, &m->trim_job);
+    submit_trim(s);
 }
 
 static void submit(struct streams *s)
@@ -321,17 +355,40 @@ static void reap_gone(struct streams *s)
     }
 }
 
+/* The disk was full, and streams were deleted meanwhile: what they had in memory needs no room any
+ * more. The snapshot still speaks of it, and their end may not be durable yet: it is made anew. */
+static void give_up_gone(struct streams *s)
+{
+    struct stream_mover *m = &s->mover;
+    struct stream_move *move = (struct stream_move *)(void *)m->moves.ptr;
+    size_t n = m->moves.len / sizeof *move;
+    size_t kept_n = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        const struct stream_segment_head *head = &move[i].head;
+        if (stream_core_partition(&s->core, head->stream, head->partition) != NULL)
+            move[kept_n++] = move[i];
+        else if (move[i].is_new)
+            streams_doom(s, move[i].partition, head->first); /* a part of it may be written */
+    }
+    m->moves.len = kept_n * sizeof *move;
+    if (kept_n == n || m->snapshot.len == 0) return;
+    buffer_release(&m->snapshot);
+    m->size_since += s->options.snapshot_every_size + 1;
+}
+
 void streams_mover_turn(struct streams *s)
 {
     struct stream_mover *m = &s->mover;
 
-    if (m->is_trim_done) m->is_trimming = m->is_trim_done = false;
+    if (m->is_trim_done) finish_trim(s);
     if (m->is_done) {
         m->is_done = false;
         finish(s);
         if (s->is_dead) return;
     }
     if (hold_phase(&s->hold) != HOLD_NONE) return;
+    probe(s);
     if (m->state == STREAM_MOVER_IDLE) {
         if (!list_is_empty(&s->core.gone)) reap_gone(s);
         if (m->doomed_next.len == 0 || m->doomed_lsn > s->lsn_durable) return;
@@ -340,15 +397,34 @@ void streams_mover_turn(struct streams *s)
         m->lsn = s->lsn_durable;
         m->state = STREAM_MOVER_FROZEN;
     }
-    if (m->state == STREAM_MOVER_RETRY && s->now_ns >= m->retry_ns) submit(s);
-    if (m->state != STREAM_MOVER_FROZEN || m->lsn > s->lsn_durable) return;
+    bool is_retry = m->state == STREAM_MOVER_RETRY && s->now_ns >= m->retry_ns;
+    if (is_retry && !list_is_empty(&s->core.gone)) {
+        give_up_gone(s);
+        reap_gone(s);
+    }
+    if (!is_retry && (m->state != STREAM_MOVER_FROZEN || m->lsn > s->lsn_durable)) return;
     if (m->doomed_next.len > 0 && m->doomed_lsn <= s->lsn_durable) {
-        struct buffer swap = m->doomed;
-        m->doomed = m->doomed_next;
-        m->doomed_next = swap;
+        buffer_append_bytes(&m->doomed, buffer_view(&m->doomed_next));
+        m->doomed.failed = false; /* without memory the next start removes them */
         buffer_clear(&m->doomed_next);
     }
     submit(s);
+}
+
+/* As if nothing had been set aside. Nothing came since. */
+static void unfreeze_all(struct streams *s)
+{
+    const struct stream_move *move = (const struct stream_move *)(void *)s->mover.moves.ptr;
+    size_t n = s->mover.moves.len / sizeof *move;
+
+    for (size_t i = 0; i < n; i++) {
+        struct stream_partition *partition = move[i].partition;
+        assert(partition->active.n == 0);
+        stream_chunk_release(&partition->active);
+        partition->active = partition->frozen;
+        stream_chunk_init(&partition->frozen, &s->own, partition->active.base);
+    }
+    buffer_clear(&s->mover.moves);
 }
 
 enum status streams_move_now(struct streams *s)
@@ -356,5 +432,6 @@ enum status streams_move_now(struct streams *s)
     enum status status = freeze(s);
     if (status == OK) status = write_moves(s->io, &s->mover.moves);
     if (status == OK) settle_all(s);
+    if (status == E_NOSPACE) unfreeze_all(s);
     return status;
 }

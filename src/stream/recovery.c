@@ -259,6 +259,7 @@ static enum status unlink_doomed(struct streams *s)
 struct replay {
     struct streams *s;
     char *damage;
+    bool is_disk_full;
 };
 
 static enum status on_frame(void *user, const struct journal_frame *frame)
@@ -281,14 +282,20 @@ static enum status on_frame(void *user, const struct journal_frame *frame)
     s->mover.size_since += frame->payload.len;
     /* Nothing is written before it is known that all is well. */
     if (s->core.chunks_size < s->options.flush_size || s->is_damaged) return OK;
-    return streams_move_now(s);
+    if (replay->is_disk_full) return OK;
+    enum status status = streams_move_now(s);
+    if (status != E_NOSPACE) return status;
+    /* Only who is running can make room. What stays in memory is not more than the journal has. */
+    log_warn("streams: the disk is full: messages stay in memory until there is space again");
+    replay->is_disk_full = true;
+    return OK;
 }
 
 enum status streams_recover(struct streams *s, char *damage)
 {
     struct stream_snapshot_head head = {0};
     struct journal_report report = {0};
-    struct replay replay = {s, damage};
+    struct replay replay = {.s = s, .damage = damage};
 
     enum status status = read_snapshot(s, damage, &head);
     if (status == OK) status = fit_segments(s, damage);

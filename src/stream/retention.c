@@ -24,23 +24,16 @@ static void trim(struct streams *s, struct stream_partition *partition, uint64_t
 {
     struct stream_segments *segments = partition->segments;
     bool is_letters = partition->stream->number == 0;
+    /* The mover has plans with the last segment until it is through. */
+    uint32_t kept_n = s->mover.state == STREAM_MOVER_IDLE ? 0 : 1;
 
-    while (segments != NULL && segments->n > 0) {
+    while (segments != NULL && segments->n > kept_n) {
         uint64_t end = segments->items[0].end;
         if (end > keep_from || (!is_letters && !is_over(s, partition))) return;
         if (stream_core_trim(&s->core, partition, end, &s->open->payload) != OK) return;
         streams_doom(s, partition, segments->items[0].first);
         stream_segments_drop_oldest(segments);
     }
-}
-
-static void look_at_disk(struct streams *s)
-{
-    uint64_t free_bytes = 0;
-
-    if (s->options.disk_free_min == 0) return;
-    if (s->io->ops->space(s->io, &free_bytes) != OK) return;
-    s->is_disk_low = free_bytes < s->options.disk_free_min;
 }
 
 static void count_segments(struct streams *s)
@@ -61,10 +54,7 @@ void streams_retention_turn(struct streams *s)
 {
     if (s->now_ns < s->retention_ns) return;
     s->retention_ns = s->now_ns + s->options.retention_every_ms * NS_PER_MS;
-    look_at_disk(s);
     count_segments(s);
-    /* The mover has plans with the last segments until it is through. */
-    if (s->mover.state != STREAM_MOVER_IDLE) return;
     struct stream_partition *letters = s->core.streams[0]->partitions[0];
     if (letters->segments != NULL && letters->segments->n > 0) {
         trim(s, letters, stream_core_letters_first(&s->core));

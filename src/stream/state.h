@@ -29,9 +29,8 @@ struct stream_commit {
     /* what the lane answers: not to be looked at while it has the job */
     enum status status;
     uint64_t journal_size;
-    bool has_spare_then;
-    /* the streams' own */
-    bool has_spare;             /* after the last frame that came back */
+    bool has_spare;
+    uint64_t disk_free;
     struct stream_batch *batch; /* on its way; NULL = none */
     bool is_done;
     int64_t retry_ns; /* the disk was full; 0 = on its way */
@@ -98,7 +97,11 @@ struct stream_mover {
     struct buffer doomed_next;
     uint64_t doomed_lsn; /* of the newest in doomed_next */
     enum status status;
+    uint64_t disk_free; /* after it, as trim_disk_free after a trim */
     uint64_t trim_lsn;
+    uint64_t trim_journal_size;
+    bool trim_has_spare;
+    uint64_t trim_disk_free;
     uint64_t size_since;  /* of frames since the last snapshot */
     size_t snapshot_size; /* of the last one */
 };
@@ -125,9 +128,11 @@ struct streams {
     struct stream_commit commit;
     uint64_t lsn_durable;
     bool is_disk_full;
-    bool is_disk_low;
-    int64_t spare_ns; /* the journal has no spare segment: try again then */
-    bool is_damaged;  /* recovery: something is, perhaps without harm */
+    bool has_spare; /* as the next two: when a lane last looked */
+    uint64_t journal_size;
+    uint64_t disk_free; /* UINT64_MAX = not known */
+    int64_t probe_ns;   /* the disk is low: look again then */
+    bool is_damaged;    /* recovery: something is, perhaps without harm */
     bool is_stopping;
     bool is_dead;
 
@@ -153,6 +158,9 @@ struct streams {
 void streams_fatal(struct streams *s, enum status status, const char *what);
 /* Steps it, or begins what comes before the step. */
 void streams_run(struct streams *s, struct stream_request *request);
+/* What grows is refused: there is not enough room for it, and for all that is still to be written
+ * of what is there. */
+bool streams_is_disk_low(const struct streams *s);
 /* With the open batch. */
 void streams_reply(struct streams *s, struct stream_request *request);
 /* Now. */
@@ -186,7 +194,7 @@ void streams_mover_release(struct streams *s);
 void streams_mover_sealed(struct streams *s, uint64_t lsn, size_t size);
 void streams_mover_turn(struct streams *s);
 void streams_doom(struct streams *s, const struct stream_partition *partition, uint64_t first);
-/* Everything in memory to segments, in this thread: recovery. */
+/* Everything in memory to segments, in this thread: recovery. E_NOSPACE: it stays in memory. */
 enum status streams_move_now(struct streams *s);
 /* E_NOMEM; NULL segments are made. */
 enum status streams_need_segments(struct streams *s, struct stream_partition *partition);

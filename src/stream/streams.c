@@ -10,7 +10,6 @@
 #define RELEASES_N_MAX 64u /* batches without records that one turn releases */
 #define HELD_NS NS_PER_S   /* how often to look whether it still is */
 #define TAKEN_N_MAX 4096u  /* requests of one turn */
-#define SPARE_RETRY_NS (NS_PER_S / 2)
 
 void streams_options_init(struct streams_options *options)
 {
@@ -275,6 +274,15 @@ void streams_reply(struct streams *s, struct stream_request *request)
     list_push_back(&s->open->replies, &request->node);
 }
 
+bool streams_is_disk_low(const struct streams *s)
+{
+    /* What is in memory is in the journal, and is written once more to segments; a snapshot comes
+     * with it. */
+    uint64_t to_come = s->core.chunks_size + s->mover.snapshot_size;
+
+    return s->is_disk_full || !s->has_spare || s->disk_free < s->options.disk_free_min + to_come;
+}
+
 /* Whether it writes something that grows, and there is no room for it. */
 static enum status check_room(struct streams *s, struct stream_request *request)
 {
@@ -283,13 +291,7 @@ static enum status check_room(struct streams *s, struct stream_request *request)
                  request->kind == STREAM_REQUEST_LETTER_RESUBMIT;
 
     if (!grows) return OK;
-    if (s->is_disk_full || s->is_disk_low) return E_NOSPACE;
-    if (!s->commit.has_spare) {
-        /* Only a frame finds out whether there is room for a spare segment again: one now and
-         * then is let through. */
-        if (s->now_ns < s->spare_ns) return E_NOSPACE;
-        s->spare_ns = s->now_ns + SPARE_RETRY_NS;
-    }
+    if (streams_is_disk_low(s)) return E_NOSPACE;
     if (request->kind == STREAM_REQUEST_APPEND &&
         s->core.chunks_size > s->options.chunks_size_max) {
         return E_UNAVAILABLE;
@@ -436,6 +438,8 @@ static int64_t next_due_ns(const struct streams *s)
     if (!list_is_empty(&s->core.dying) && !s->is_burying) due_ns = least(due_ns, s->bury_ns);
     due_ns = least(due_ns, streams_binder_next_ns(s));
     if (!s->is_stopping) due_ns = least(due_ns, s->retention_ns);
+    bool is_probing = !s->is_stopping && !s->mover.is_trimming && !is_held;
+    if (is_probing && streams_is_disk_low(s)) due_ns = least(due_ns, s->probe_ns);
     return due_ns;
 }
 

@@ -33,7 +33,9 @@ struct streams_options {
     size_t chunks_size_max; /* beyond: appends are E_UNAVAILABLE until some were written */
     uint64_t snapshot_every_size; /* bytes of journal between snapshots */
     uint64_t segment_size;        /* a segment is closed when it is larger */
-    uint64_t disk_free_min;       /* less: appends are E_NOSPACE */
+    /* Appends are E_NOSPACE with less, and with less than this and what is in memory together:
+     * segments must have room for it. */
+    uint64_t disk_free_min;
     int64_t retention_every_ms;   /* how often old segments are looked for */
     /* Bound streams: where their messages go; NULL = they wait. */
     struct stream_starter *starter;

@@ -630,6 +630,28 @@ TEST(newer_format_is_refused_untouched)
     EXPECT_STATUS(E_CORRUPT, engine_open(&options, damage, &e));
 }
 
+/* A directory whose format was lost is not a new one: it was made in its own way. */
+TEST(data_without_its_format_is_refused_untouched)
+{
+    static const char *const names[] = {"shard-1", "streams"};
+    struct engine_options options;
+    struct engine *e = NULL;
+    struct stat found;
+    char damage[ENGINE_DAMAGE_SIZE] = "", path[512], format[512];
+    options_init(&options, test_directory());
+    (void)snprintf(format, sizeof format, "%s/format", options.directory);
+    for (int i = 0; i < 2; i++) {
+        (void)snprintf(path, sizeof path, "%s/%s", options.directory, names[i]);
+        EXPECT(mkdir(path, 0700) == 0);
+        EXPECT_STATUS(E_CORRUPT, engine_open(&options, damage, &e));
+        EXPECT(strstr(damage, "format") != NULL);
+        EXPECT(stat(format, &found) != 0);
+        EXPECT(rmdir(path) == 0);
+    }
+    e = open_engine(&options);
+    engine_close(e);
+}
+
 /* The number of partitions decides where an instance lives: it cannot change under a data
  * directory. */
 TEST(changed_partitions_are_refused)
