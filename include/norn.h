@@ -293,7 +293,9 @@ enum norn_verb {
     NORN_TERMINATE, /* data: its output */
     NORN_SUSPEND,   /* data: the reason, as for the others */
     NORN_RESUME,
-    NORN_REWIND, /* a failed one goes on from before its failure; not after its compensations ran */
+    /* A failed one goes on from before its failure: what failed last is done again; failures that
+     * it had retried or handled stay as they were. Not after its compensations ran. */
+    NORN_REWIND,
     NORN_RESTART,  /* an ended one begins again */
     NORN_PURGE,    /* an ended one is forgotten */
     NORN_RESUBMIT, /* a parked one is tried again: an operator has mended the cause */
