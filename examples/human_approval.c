@@ -27,6 +27,11 @@ static norn_status expense(norn_context *ctx, struct norn_bytes input, struct no
         return NORN_OK;
     }
     if (status != NORN_OK) return status;
+    /* It came from outside, so it may be anything: an orchestrator that crashes on it would do so
+     * again whenever it is run. */
+    if (decision.ptr == NULL || decision.len < 2) {
+        return norn_fail(ctx, "BadDecision", "a decision is a JSON string", true);
+    }
     *output = example_print(ctx, "\"the manager says %.*s\"", (int)decision.len - 2,
                             (const char *)decision.ptr + 1);
     return NORN_OK;

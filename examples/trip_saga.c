@@ -3,6 +3,11 @@
  * A saga: three bookings with three companies, all or none. After each booking the way back is
  * registered; when a later one fails, the registered ones run, the last first, each with its own
  * retry policy, also after a crash. Then the instance has failed, with the failure that began it.
+ *
+ * The way back is registered after the booking because it needs the booking's number. The price: a
+ * booking that was made, but whose call failed (its worker was lost 20 times, its result was too
+ * large), is not undone. Where that matters choose the number yourself, with norn_uuid(), register
+ * the way back before the call, and let it do nothing where there is no booking of that number.
  */
 #include "example.h"
 

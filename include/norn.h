@@ -25,7 +25,10 @@
  *      An orchestrator must do the same things in the same order whenever it is run: no clock, no
  *      randomness, no files, no threads, no static variables that change. Use norn_now(),
  *      norn_random() and norn_uuid(). A difference is found at replay and fails the instance with a
- *      sentence that says what was expected and what came.
+ *      sentence that says what was expected and what came. Compared are the kind and the order of
+ *      what it does, and for whom: names, entities, instances that events go to. Inputs, lengths of
+ *      timers, names of events waited for and ids of children are not. The way out of a difference:
+ *      put the old code back, under a version of its own, and NORN_REWIND the instance.
  *      Its memory is that of norn_alloc(): when the instance is put aside its stack and that memory
  *      are dropped without a word, so it must not hold malloc() memory, locks or files across a
  *      call of norn.
@@ -34,17 +37,23 @@
  *      run again: give the worker a larger one.
  *      It must not wait for anything but Norn: all others of its worker wait with it. A turn that
  *      does is reported in the worker's log.
- *      An activity can run more than once. Use norn_here()->idempotency_key.
+ *      An activity can run more than once. Use norn_here()->idempotency_key. One that ends the
+ *      process is counted as lost when the directory is opened again, so that a crash loop ends as
+ *      norn_policy says; an orchestrator that does is parked after 20 times.
+ *      After fork() the threads of engine, client and worker are the parent's alone: calls with
+ *      them in the child wait for ever. Open after fork().
  *
  * Rules of this header
  *
  *      Functions that can fail answer a norn_status; what they give is in the last arguments and is
  *      written only with NORN_OK. Arguments are borrowed until the function returns, unless it says
  *      otherwise. Option structs begin with their size: use the initialisers (NORN_..._OPTIONS), so
- *      that they can grow. NULL options are the defaults. Texts are UTF-8 and end with NUL;
- *      payloads are bytes, by convention JSON, and must be UTF-8 when other languages are to read
- *      them. A payload that Norn gives to you is followed by a NUL that its length does not count.
- *      Times are milliseconds: points since 1970 UTC, or durations.
+ *      that they can grow. NULL options are the defaults. Texts are UTF-8 and end with NUL; so are
+ *      payloads, by convention JSON: one that is not UTF-8 is NORN_E_INVALID, or the failure
+ *      "ResultNotUtf8" of the function that gave it. A payload that Norn gives to you is followed
+ *      by a NUL that its length does not count, and is absent when it was sent without. Inputs and
+ *      results are borrowed until the function ends, and may be given on, also as its output. Times
+ *      are milliseconds: points since 1970 UTC, or durations.
  *
  * Limits
  *
@@ -159,7 +168,8 @@ struct norn_policy {
     int64_t extended_wait_ms;
     enum norn_last_resort last_resort; /* after that */
 };
-/* What holds where nobody says otherwise: a call whose worker was lost 20 times fails. */
+/* What holds where nobody says otherwise: a call whose worker was lost 20 times fails. In an
+ * embedded engine its worker is lost when the process ends while it runs. */
 #define NORN_POLICY                                                                                \
     {                                                                                              \
         sizeof(struct norn_policy), 0, 0, false, 19, 200, 60000, 19, 0, NORN_RESORT_FAIL           \
@@ -200,7 +210,8 @@ struct norn_client_options {
         sizeof(struct norn_client_options), 0, 0, 0                                                \
     }
 
-/* Exactly one of engine and address is given, otherwise NORN_E_INVALID. The engine outlives it. */
+/* Exactly one of engine and address is given, otherwise NORN_E_INVALID. The engine outlives it. The
+ * address is not contacted yet: a call that cannot reach it waits 5 s, then NORN_E_UNAVAILABLE. */
 NORN_API norn_status norn_client_open(const struct norn_client_options *options,
                                       norn_client **client);
 /* After its workers. NULL is fine. */
@@ -219,7 +230,7 @@ struct norn_start_options {
     size_t size;
     const char *id;      /* NULL = a new one is made */
     const char *version; /* NULL = none */
-    int64_t start_at_ms; /* 0 = now */
+    int64_t start_at_ms; /* 0 = now; up to the year 2262 */
     enum norn_reuse reuse;
     const char *const *tags; /* pairs of name and value, NULL at the end; or NULL */
 };
@@ -230,7 +241,8 @@ struct norn_start_options {
 
 #define NORN_ID_SIZE 257 /* of the longest, with its NUL */
 /* Starts an instance of the orchestrator `name`; durable when it answers. id (NORN_ID_SIZE): may be
- * NULL. */
+ * NULL. NORN_E_EXISTS, NORN_E_LIMIT, NORN_E_INVALID. NORN_E_UNAVAILABLE: it may have happened; to
+ * repeat it safely choose the id, and NORN_REUSE_KEEP. */
 NORN_API norn_status norn_start(norn_client *client, const char *name, struct norn_bytes input,
                                 const struct norn_start_options *options, char *id);
 
@@ -259,8 +271,9 @@ struct norn_info {
 };
 
 /* What an instance is. wait_ms 0: now. Otherwise when it has ended, for which it waits that long at
- * most (< 0: as long as it takes); NORN_E_TIMEOUT: it has not. NORN_E_NOT_FOUND. Of an entity, now:
- * id and output, which is its state. info may be NULL. */
+ * most (< 0: as long as it takes); NORN_E_TIMEOUT: it has not. NORN_E_NOT_FOUND.
+ * NORN_E_UNAVAILABLE: the server cannot be asked. Of an entity, now: id and output, which is its
+ * state. info may be NULL. */
 NORN_API norn_status norn_get(norn_client *client, const char *id, int64_t wait_ms,
                               struct norn_info **info);
 /* Frees it and everything in it. NULL is fine. */
@@ -284,25 +297,29 @@ NORN_API norn_status norn_start_many(norn_client *client, struct norn_job *jobs,
 NORN_API norn_status norn_wait_many(norn_client *client, struct norn_job *jobs, size_t n,
                                     int64_t timeout_ms);
 
-/* Sends an event to an instance; one that nobody waits for yet is kept. NORN_E_NOT_FOUND. For an
- * entity ("@name@key"): an operation, which makes the entity when there is none. */
+/* Sends an event to an instance; one that nobody waits for yet is kept. NORN_E_NOT_FOUND,
+ * NORN_E_LIMIT. NORN_E_UNAVAILABLE: it may have happened, and come twice when it is repeated. For
+ * an entity ("@name@key"): an operation, which makes the entity when there is none. */
 NORN_API norn_status norn_raise(norn_client *client, const char *id, const char *event,
                                 struct norn_bytes data);
 
 enum norn_verb {
-    NORN_TERMINATE, /* data: its output */
+    NORN_TERMINATE, /* data: its output. Its children go on; of an ended one: nothing happens */
     NORN_SUSPEND,   /* data: the reason, as for the others */
     NORN_RESUME,
-    NORN_REWIND, /* a failed one goes on from before its failure; not after its compensations ran */
+    /* A failed one goes on from before its failure: what failed last is done again; failures that
+     * it had retried or handled stay as they were. Not after its compensations ran. */
+    NORN_REWIND,
     NORN_RESTART,  /* an ended one begins again */
-    NORN_PURGE,    /* an ended one is forgotten */
+    NORN_PURGE,    /* an ended one is forgotten; its children are not */
     NORN_RESUBMIT, /* a parked one is tried again: an operator has mended the cause */
 };
 /* Steers an instance. NORN_E_NOT_FOUND, NORN_E_PRECONDITION. */
 NORN_API norn_status norn_control(norn_client *client, const char *id, enum norn_verb verb,
                                   struct norn_bytes data);
 
-/* One event of a history, as JSON; anything but NORN_OK stops and is answered. */
+/* One event of a history, as JSON, borrowed during the call. Anything but NORN_OK stops and is
+ * answered. */
 typedef norn_status norn_history_fn(void *user, struct norn_bytes event);
 /* Every event of its present execution, oldest first. NORN_E_NOT_FOUND. */
 NORN_API norn_status norn_history(norn_client *client, const char *id, norn_history_fn *fn,
@@ -353,9 +370,11 @@ struct norn_worker_options {
     size_t size;
     uint32_t threads;  /* for activities and entities; 0 = 4 */
     size_t stack_size; /* of orchestrators; 0 = 64 KiB */
-    uint32_t hot_max;  /* orchestrations kept ready to go on without replay; 0 = 10,000 */
-    /* What happens unasked (replay differences, failures that nobody sees): one line each.
-     * NULL = stderr. */
+    /* Orchestrations kept ready to go on without replay; 0 = 10,000. Each has its stack in use and
+     * what it took with norn_alloc(), beside norn_engine_options.memory_max. */
+    uint32_t hot_max;
+    /* What happens unasked (replay differences, failures that nobody sees): one line each, borrowed
+     * during the call, from several threads at once. NULL = stderr. */
     void (*log)(void *user, const char *line);
     void *user;
 };
@@ -369,8 +388,8 @@ NORN_API norn_status norn_worker_open(norn_client *client,
                                       const struct norn_worker_options *options,
                                       norn_worker **worker);
 
-/* The result is copied after it returns: from norn_alloc(), or static. Anything but NORN_OK fails
- * the instance. */
+/* The result is copied after it returns: from norn_alloc(), static, or borrowed from Norn (the
+ * input, what a call gave). Anything but NORN_OK fails the instance. */
 typedef norn_status norn_orchestrator_fn(norn_context *ctx, struct norn_bytes input,
                                          struct norn_bytes *output, void *user);
 typedef norn_status norn_activity_fn(norn_context *ctx, struct norn_bytes input,
@@ -392,7 +411,8 @@ NORN_API norn_status norn_entity_add(norn_worker *worker, const char *name, norn
                                      void *user);
 /* Begins to take work. */
 NORN_API norn_status norn_worker_start(norn_worker *worker);
-/* Takes no more work, waits for activities under way, and gives the rest back. */
+/* Takes no more work, waits for activities under way, however long, and gives the rest back. They
+ * must return, and not end their thread. Not from a function of the worker's. NULL is fine. */
 NORN_API void norn_worker_close(norn_worker *worker);
 
 /* ---- inside an orchestrator: on its own stack only ---- */
@@ -437,7 +457,8 @@ NORN_API norn_status norn_call_entity(norn_context *ctx, const char *id, const c
                                       struct norn_bytes input, struct norn_bytes *output);
 /* Waits for a time of any length, durably. */
 NORN_API norn_status norn_sleep(norn_context *ctx, int64_t ms);
-/* Waits for the next event of that name. NORN_E_TIMEOUT after timeout_ms (< 0: none). */
+/* Waits for the next event of that name. NORN_E_TIMEOUT after timeout_ms (< 0: none). data comes
+ * from outside: look at it before you use it, and it is absent when the event was sent without. */
 NORN_API norn_status norn_wait_event(norn_context *ctx, const char *name, int64_t timeout_ms,
                                      struct norn_bytes *data);
 
@@ -447,7 +468,7 @@ enum norn_callee { NORN_ACTIVITY, NORN_CHILD };
 NORN_API norn_status norn_begin_call(norn_context *ctx, enum norn_callee callee, const char *name,
                                      struct norn_bytes input,
                                      const struct norn_call_options *options, norn_task **task);
-/* norn_sleep() without waiting: for norn_await() and the others. */
+/* norn_sleep() without waiting: for norn_await() and the others. Below 0: NORN_E_INVALID. */
 NORN_API norn_status norn_begin_timer(norn_context *ctx, int64_t ms, norn_task **task);
 /* norn_wait_event() without waiting: for norn_await() and the others. */
 NORN_API norn_status norn_begin_event(norn_context *ctx, const char *name, norn_task **task);
@@ -459,12 +480,13 @@ NORN_API norn_status norn_when_all(norn_context *ctx, norn_task *const *tasks, s
 /* Waits for the first that ends, by index. */
 NORN_API norn_status norn_when_any(norn_context *ctx, norn_task *const *tasks, size_t n,
                                    size_t *index);
-/* A timer or wait for an event that is not wanted any more: NORN_E_CANCELLED from now on. Others:
- * NORN_E_UNSUPPORTED. */
+/* A timer or wait for an event that is not wanted any more: NORN_E_CANCELLED from now on, unless it
+ * has ended: then it keeps its result. Others: NORN_E_UNSUPPORTED. */
 NORN_API norn_status norn_cancel(norn_context *ctx, norn_task *task);
 
-/* Sends an event to an instance, or an operation to an entity. Not waited for. An entity may
- * send to other entities only; to an instance: NORN_E_UNSUPPORTED. */
+/* Sends an event to an instance, or an operation to an entity. Not waited for: when there is no
+ * such instance it is dropped. An entity may send to other entities only; to an instance:
+ * NORN_E_UNSUPPORTED. */
 NORN_API norn_status norn_send_event(norn_context *ctx, const char *id, const char *event,
                                      struct norn_bytes data);
 /* Locks entities (their ids, NULL at the end), all or none, and waits. One critical section at a
@@ -493,10 +515,11 @@ NORN_API norn_status norn_fail(norn_context *ctx, const char *type, const char *
 NORN_API norn_status norn_set_status(norn_context *ctx, struct norn_bytes custom_status);
 /* The orchestrator's clock: the time of its present turn. */
 NORN_API int64_t norn_now(norn_context *ctx);
-/* Chance that is the same at every replay. */
+/* Chance that is the same at every replay (not after a rewind); in activities and entities a number
+ * of the system's. */
 NORN_API uint64_t norn_random(norn_context *ctx);
 #define NORN_UUID_SIZE 37
-/* A new identifier, the same at every replay. */
+/* A new identifier, likewise. */
 NORN_API void norn_uuid(norn_context *ctx, char uuid[NORN_UUID_SIZE]);
 /* Writes a line to the worker's log, once, not at replay. */
 NORN_API void norn_log(norn_context *ctx, const char *format, ...) NORN_PRINTF(2, 3);
@@ -528,7 +551,8 @@ NORN_API const struct norn_here *norn_here(norn_context *ctx);
  * any more. */
 NORN_API norn_status norn_heartbeat(norn_context *ctx, int64_t extend_ms);
 
-/* The new state of the entity. Copied. Absent: it is deleted. Undone when the operation fails. */
+/* The new state of the entity. Copied. Absent: it is deleted. Undone when the operation fails.
+ * NORN_E_LIMIT, NORN_E_INVALID: as for every payload; the state stays as it was. */
 NORN_API norn_status norn_set_state(norn_context *ctx, struct norn_bytes state);
 
 #ifdef __cplusplus

@@ -1020,7 +1020,10 @@ static struct bytes failure_field(struct bytes event, uint32_t number)
     struct pb_field f;
     struct bytes value = BYTES_NONE;
     if (event_head_decode(event, &head) != OK) return BYTES_NONE;
-    if (head.kind != EVENT_TASK_FAILED && head.kind != EVENT_CHILD_FAILED) return BYTES_NONE;
+    if (head.kind != EVENT_TASK_FAILED && head.kind != EVENT_CHILD_FAILED &&
+        head.kind != EVENT_ENTITY_FAILED) {
+        return BYTES_NONE;
+    }
     struct pb_reader r = pb_reader_make(head.body);
     while (pb_next(&r, &f)) {
         if (f.number != 2 || f.wire != PB_LEN) continue;

@@ -286,57 +286,6 @@ void instance_continue(struct instance *i, const struct record *record)
     assert(!instance_has_started(i)); /* its start is unread, before all that was carried over */
 }
 
-/* The orchestrator itself has tried again, under the same id, after e: its failure was no end. */
-static bool is_tried_again(const struct event *e, enum event_kind created, int32_t id)
-{
-    for (e = e->next; e != NULL; e = e->next) {
-        if (e->kind == created && e->id == id) return true;
-    }
-    return false;
-}
-
-/* A task that failed: its schedule is forgotten, so that the orchestrator schedules it again. */
-static bool task_failed(const struct event *scheduled)
-{
-    bool has_failed = false;
-    for (const struct event *e = scheduled->next; e != NULL; e = e->next) {
-        if (e->kind == EVENT_TASK_SCHEDULED && e->id == scheduled->id) return false;
-        if (e->kind == EVENT_TASK_FAILED && event_answers(e, scheduled)) has_failed = true;
-    }
-    return has_failed;
-}
-
-/* There is an event of this kind about the same call or critical section. */
-static bool is_answered(const struct event_list *list, const struct event *e, enum event_kind kind)
-{
-    struct bytes id = event_entity_id(event_bytes(e));
-    for (const struct event *other = list->first; other != NULL; other = other->next) {
-        if (other->kind == kind && bytes_equal(event_entity_id(event_bytes(other)), id))
-            return true;
-    }
-    return false;
-}
-
-/* Calls of entities that failed or were open are made again, and locks that were not granted are
- * asked for again; what is answered in the inbox will still be read. */
-static bool is_kept_by_rewind(const struct event_list *history, const struct event_list *inbox,
-                              const struct event *e)
-{
-    if (e->kind == EVENT_TASK_FAILED) return is_tried_again(e, EVENT_TASK_SCHEDULED, e->ref);
-    if (e->kind == EVENT_CHILD_FAILED) return is_tried_again(e, EVENT_CHILD_CREATED, e->ref);
-    if (e->kind == EVENT_ENTITY_FAILED || e->kind == EVENT_EXECUTION_COMPLETED) return false;
-    if (e->kind == EVENT_ENTITY_CALLED) {
-        return is_answered(history, e, EVENT_ENTITY_COMPLETED) ||
-               is_answered(inbox, e, EVENT_ENTITY_COMPLETED) ||
-               is_answered(inbox, e, EVENT_ENTITY_FAILED);
-    }
-    if (e->kind == EVENT_ENTITY_LOCK_REQUESTED || e->kind == EVENT_ENTITY_UNLOCK_SENT) {
-        return is_answered(history, e, EVENT_ENTITY_LOCK_GRANTED) ||
-               is_answered(inbox, e, EVENT_ENTITY_LOCK_GRANTED);
-    }
-    return e->kind != EVENT_TASK_SCHEDULED || !task_failed(e);
-}
-
 /* ExecutionStarted again, with another execution of itself and perhaps of its parent. */
 static struct event *restarted(struct instance *i, const struct event *event,
                                const uint8_t *execution_id, struct bytes parent_execution)
@@ -359,12 +308,13 @@ void instance_rewind(struct instance *i, const struct record *record)
     assert(instance_is_terminal(i));
     assert(!i->is_leased);
     assert(!i->is_entity);
+    struct rewind rewind = rewind_make(&history, &i->inbox);
     items_end(i, true);
     i->history = (struct event_list){0};
     memcpy(i->execution_id, record->execution_id, EXECUTION_ID_SIZE);
     for (struct event *e = history.first, *next = NULL; e != NULL; e = next) {
         next = e->next;
-        if (!is_kept_by_rewind(&history, &i->inbox, e)) continue;
+        if (!rewind_keeps(&rewind, e)) continue;
         struct event *kept = e;
         if (e->kind == EVENT_EXECUTION_STARTED) {
             kept = restarted(i, e, record->execution_id, record->peer_execution);

@@ -363,6 +363,20 @@ void fold_consume(struct instance *i, uint32_t n);
 void fold_reopen(struct instance *i);
 void instance_continue(struct instance *i, const struct record *record);
 void instance_rewind(struct instance *i, const struct record *record);
+
+/* rewind.c: what it takes out of the history of an instance that has failed. Calls of entities that
+ * were open are made again, too, and locks that were not granted are asked for again; what is
+ * answered in the inbox will still be read. */
+struct rewind {
+    const struct event_list *history;
+    const struct event_list *inbox;
+    const struct event
+        *last_turn;            /* the beginning of the turn that ended it; NULL: there is none */
+    const struct event *cause; /* the failure that the end names, or NULL */
+    bool has_failures;         /* it takes one, and so what the last turn decided after it */
+};
+struct rewind rewind_make(const struct event_list *history, const struct event_list *inbox);
+bool rewind_keeps(const struct rewind *r, const struct event *e);
 /* The parent was rewound: its new execution is the one to tell. */
 void instance_relink(struct instance *i, const struct record *record);
 

@@ -114,7 +114,7 @@ bool activity_run(const struct function *f, struct link_work *work,
     if (!read_scheduled(work) || !begin(&run, f, work, lines)) return false;
     if (!context_copy(&run.context, work->input, &input)) return false;
     norn_status status = f->activity(&run.context, bytes_for_user(input), &output, f->user);
-    if (status == NORN_OK && !payload_fits(output)) status = result_too_large(&run.context);
+    if (status == NORN_OK) status = result_check(&run.context, output);
     if (status != NORN_OK) return put_failure(&run.context, status, work);
     return context_copy(&run.context, maybe_of(output), &work->result);
 }

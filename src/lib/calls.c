@@ -227,7 +227,7 @@ norn_status norn_begin_call(norn_context *ctx, enum norn_callee callee, const ch
     if (!call_options_read(options, &own, &retry) || !options_are_valid(&own)) {
         return NORN_E_INVALID;
     }
-    if (!payload_fits(input)) return NORN_E_LIMIT;
+    if ((status = payload_check(input)) != NORN_OK) return status;
     if (callee != NORN_ACTIVITY && callee != NORN_CHILD) return NORN_E_INVALID;
     struct orchestration *o = orchestration_of(ctx);
     struct norn_task *made = task_new(o, TASK_CALL);

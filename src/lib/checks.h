@@ -27,15 +27,25 @@ static inline bool id_is_valid(const char *id)
     return len > 0 && len <= LIMIT_ID_SIZE && bytes_is_utf8(bytes_make(id, len));
 }
 
-static inline bool payload_fits(struct norn_bytes payload)
+/* NORN_E_LIMIT; NORN_E_INVALID: it is not UTF-8, as which the protocol, histories in JSON and
+ * workers in other languages know it. */
+static inline norn_status payload_check(struct norn_bytes payload)
 {
-    return payload.ptr == NULL || payload.len <= PAYLOAD_SIZE_MAX;
+    if (payload.ptr == NULL) return NORN_OK;
+    if (payload.len > PAYLOAD_SIZE_MAX) return NORN_E_LIMIT;
+    return bytes_is_utf8(bytes_make(payload.ptr, payload.len)) ? NORN_OK : NORN_E_INVALID;
 }
 
-/* A result is larger: the failure of the function that gave it. */
-static inline norn_status result_too_large(norn_context *ctx)
+/* A result that cannot be taken is the failure of the function that gave it. */
+static inline norn_status result_check(norn_context *ctx, struct norn_bytes result)
 {
-    return norn_fail(ctx, "ResultTooLarge", "the result has more than 16 MiB", true);
+    norn_status status = payload_check(result);
+
+    if (status == NORN_E_LIMIT) {
+        return norn_fail(ctx, "ResultTooLarge", "the result has more than 16 MiB", true);
+    }
+    if (status == NORN_OK) return NORN_OK;
+    return norn_fail(ctx, "ResultNotUtf8", "the result is not UTF-8", true);
 }
 
 #endif

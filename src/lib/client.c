@@ -5,7 +5,9 @@
  */
 #include "lib/client.h"
 
+#include "base/clock.h"
 #include "host/engine.h"
+#include "lib/checks.h"
 #include "lib/context.h"
 #include "lib/memory.h"
 #include "lib/options.h"
@@ -13,7 +15,9 @@
 #include "wire/event_json.h"
 #include "wire/pb.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #define PAGE_N 200u
 #define PARTITIONS_MAX 4096u
@@ -23,6 +27,12 @@
 /* Of this thread: what its last call answered. */
 static _Thread_local char last_text[ENGINE_DAMAGE_SIZE];
 static _Thread_local const struct norn_client *last_client;
+
+void client_misuse(const char *what)
+{
+    (void)fprintf(stderr, "norn: %s\n", what);
+    abort();
+}
 
 norn_status client_answer(const struct norn_client *client, enum status status, const char *why)
 {
@@ -98,8 +108,13 @@ static enum status open_engine(struct norn_engine *e, struct engine_options *opt
     options->host.told = engine_bell_ring;
     options->host.told_user = &e->bell;
     status = engine_open(options, last_text, &e->engine);
-    if (status != OK) engine_bell_release(&e->bell);
-    return status;
+    if (status != OK) {
+        engine_bell_release(&e->bell);
+        return status;
+    }
+    running_open(&e->running, &e->mem, options->directory);
+    e->bell.running = &e->running;
+    return OK;
 }
 
 norn_status norn_engine_open(const struct norn_engine_options *options, norn_engine **engine,
@@ -130,9 +145,13 @@ norn_status norn_engine_open(const struct norn_engine_options *options, norn_eng
 void norn_engine_close(norn_engine *engine)
 {
     if (engine == NULL) return;
+    if (atomic_load(&engine->workers_n) > 0) {
+        client_misuse("norn_engine_close() with open workers: close them first, then the clients");
+    }
     engine_close(engine->engine);
     engine_bell_ring(&engine->bell); /* who still waits learns that it is closed */
     engine_bell_release(&engine->bell);
+    running_close(&engine->running);
     engine_free(engine);
 }
 
@@ -152,6 +171,7 @@ norn_status norn_client_open(const struct norn_client_options *options, norn_cli
         own.engine != NULL ? link_engine_open(own.engine->engine, &own.engine->bell, hub, &c->link)
                            : link_remote_open(own.address, hub, &c->link);
     if (status == OK) {
+        c->engine = own.engine;
         *client = c;
         return NORN_OK;
     }
@@ -162,9 +182,14 @@ norn_status norn_client_open(const struct norn_client_options *options, norn_cli
 void norn_client_close(norn_client *client)
 {
     if (client == NULL) return;
+    if (atomic_load(&client->workers_n) > 0) {
+        client_misuse("norn_client_close() with open workers: close them first");
+    }
     link_close(client->link);
     memory_free(client, sizeof *client, offsetof(struct norn_client, mem));
 }
+
+static bool is_utf8(struct norn_bytes payload) { return payload_check(payload) != NORN_E_INVALID; }
 
 /* Pairs of name and value as raw map entries. */
 static enum status put_tags(struct buffer *out, struct buffer *entry, const char *const *tags)
@@ -196,6 +221,7 @@ enum status client_read_start(const struct norn_start_options *given, struct buf
     struct norn_start_options options = NORN_START_OPTIONS;
 
     if (!options_read(&options, sizeof options, given)) return E_INVALID;
+    if (options.start_at_ms < 0 || options.start_at_ms > INT64_MAX / NS_PER_MS) return E_INVALID;
     start->id = options.id != NULL ? bytes_of_text(options.id) : BYTES_NONE;
     start->start_at_ms = options.start_at_ms;
     start->reuse = reuse_of(options.reuse);
@@ -212,6 +238,7 @@ norn_status norn_start(norn_client *client, const char *name, struct norn_bytes 
 
     if (client == NULL) return NORN_E_INVALID;
     if (name == NULL) return client_refuse(client, "the name is NULL");
+    if (!is_utf8(input)) return client_refuse(client, "the input is not UTF-8");
     memory_init(&mem);
     buffer_init(&tags, &mem);
     buffer_init(&entry, &mem);
@@ -255,6 +282,7 @@ norn_status norn_raise(norn_client *client, const char *id, const char *event,
 
     if (client == NULL) return NORN_E_INVALID;
     if (id == NULL || event == NULL) return client_refuse(client, "the id or the event is NULL");
+    if (!is_utf8(data)) return client_refuse(client, "the data is not UTF-8");
     enum status status =
         link_raise(client->link, bytes_of_text(id), bytes_of_text(event), maybe_of(data), why);
     return client_answer(client, status, why);
@@ -274,6 +302,7 @@ norn_status norn_control(norn_client *client, const char *id, enum norn_verb ver
     if (client == NULL) return NORN_E_INVALID;
     if (id == NULL) return client_refuse(client, "the id is NULL");
     if ((size_t)verb >= sizeof verbs / sizeof *verbs) return client_refuse(client, "no such verb");
+    if (!is_utf8(data)) return client_refuse(client, "the data is not UTF-8");
     enum status status =
         link_control(client->link, bytes_of_text(id), verbs[verb], maybe_of(data), why);
     return client_answer(client, status, why);
@@ -299,7 +328,9 @@ static enum status read_events(void *user, struct bytes events)
         buffer_clear(&h->json);
         enum status status = event_json_write(event, &h->json);
         if (status != OK) return status;
-        h->stopped = h->fn(h->user, (struct norn_bytes){h->json.ptr, h->json.len});
+        buffer_append(&h->json, "", 1); /* the NUL that follows every payload */
+        if (h->json.failed) return E_NOMEM;
+        h->stopped = h->fn(h->user, (struct norn_bytes){h->json.ptr, h->json.len - 1});
         if (h->stopped != NORN_OK) return E_CLOSED;
     }
     return OK;

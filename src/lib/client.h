@@ -7,6 +7,7 @@
 
 #include "lib/link.h"
 #include "lib/policies.h"
+#include "lib/running.h"
 
 #include <norn.h>
 
@@ -15,12 +16,19 @@ struct norn_engine {
     struct engine *engine;
     struct engine_bell bell;
     struct policies policies;
+    struct running running;
+    _Atomic uint32_t workers_n; /* of its clients */
 };
 
 struct norn_client {
     struct mem mem; /* its own */
     struct link *link;
+    struct norn_engine *engine; /* NULL: it is none in this process */
+    _Atomic uint32_t workers_n;
 };
+
+/* What would end in a crash without a word: says what the program did wrong, and aborts. */
+_Noreturn void client_misuse(const char *what);
 
 /* What a verb answers: the status for the user; its sentence (why, or that of the status) stays
  * with the thread, for norn_client_error(). */
@@ -40,6 +48,7 @@ struct norn_info *info_of_node(struct list *node);
 
 /* What is wrong when client_read_start() answers E_INVALID. */
 #define START_OPTIONS_INVALID                                                                      \
-    "the options have no size (begin with NORN_START_OPTIONS), or a tag has a name and no value"
+    "the options have no size (begin with NORN_START_OPTIONS), a tag has a name and no value, or " \
+    "start_at_ms is below 0 or after the year 2262"
 
 #endif

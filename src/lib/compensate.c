@@ -46,7 +46,7 @@ norn_status norn_compensate(norn_context *ctx, const char *activity, struct norn
 
     if (status != NORN_OK) return status;
     if (!name_is_valid(activity)) return NORN_E_INVALID;
-    if (!payload_fits(input)) return NORN_E_LIMIT;
+    if ((status = payload_check(input)) != NORN_OK) return status;
     struct compensation *c = norn_alloc(ctx, sizeof *c);
     if (c == NULL) return NORN_E_NOMEM;
     if (!call_options_read(options, &c->options, &c->retry)) return NORN_E_INVALID;

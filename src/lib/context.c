@@ -34,15 +34,16 @@ void lines_write(const struct journal_lines *lines, const char *format, ...)
     write_line(lines, line);
 }
 
-/* The line is in the context's memory and not on the stack, which is small. */
+/* The line is the thread's and not on the stack, which is small; nor in the context's memory, which
+ * an orchestrator that never ends would fill with its lines. */
 void norn_log(norn_context *ctx, const char *format, ...)
 {
-    if (norn_here(ctx)->is_replaying) return;
-    char *line = arena_alloc(ctx->arena, LINE_SIZE);
-    if (line == NULL) return; /* a line less, and nothing else changes */
+    static _Thread_local char line[LINE_SIZE];
     va_list arguments;
+
+    if (norn_here(ctx)->is_replaying) return;
     va_start(arguments, format);
-    (void)vsnprintf(line, LINE_SIZE, format, arguments);
+    (void)vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
     write_line(ctx->lines, line);
 }
@@ -79,11 +80,23 @@ bool context_copy(struct norn_context *ctx, struct maybe value, struct maybe *ou
 
 /* ---- failures ---- */
 
+/* Failures are stored as UTF-8. A text that is none is still better read with gaps than lost. */
+static char *failure_text(norn_context *ctx, const char *text)
+{
+    char *copy = context_text(ctx, bytes_of_text(text));
+
+    if (copy == NULL || bytes_is_utf8(bytes_of_text(copy))) return copy;
+    for (char *c = copy; *c != '\0'; c++) {
+        if ((unsigned char)*c >= 0x80) *c = '?';
+    }
+    return copy;
+}
+
 norn_status norn_fail(norn_context *ctx, const char *type, const char *message, bool is_final)
 {
     if (type == NULL || message == NULL) return NORN_E_INVALID;
-    char *type_copy = context_text(ctx, bytes_of_text(type));
-    char *message_copy = context_text(ctx, bytes_of_text(message));
+    char *type_copy = failure_text(ctx, type);
+    char *message_copy = failure_text(ctx, message);
     if (type_copy == NULL || message_copy == NULL) return NORN_E_NOMEM;
     ctx->error =
         (struct norn_failure){.type = type_copy, .message = message_copy, .is_final = is_final};

@@ -14,7 +14,6 @@
 
 #include "base/assert.h"
 #include "base/mem.h"
-#include "base/poison.h"
 
 #include <string.h>
 #include <sys/mman.h>
@@ -30,9 +29,14 @@
 #ifdef HAS_TSAN
 #include <sanitizer/tsan_interface.h>
 #endif
-#ifdef POISON_IS_ON
-#include <sanitizer/common_interface_defs.h>
-#endif
+/* AddressSanitizer is there when the program was built with it, whether or not this library was. */
+extern __attribute__((weak)) void __sanitizer_start_switch_fiber(void **fake_stack, const void *low,
+                                                                 size_t size);
+extern __attribute__((weak)) void __sanitizer_finish_switch_fiber(void *fake_stack,
+                                                                  const void **low, size_t *size);
+extern __attribute__((weak)) void __asan_get_shadow_mapping(size_t *scale, size_t *offset);
+extern __attribute__((weak)) void __asan_unpoison_memory_region(const volatile void *ptr,
+                                                                size_t size);
 #if defined(__has_include)
 #if __has_include(<valgrind/memcheck.h>)
 #include <valgrind/memcheck.h>
@@ -180,14 +184,19 @@ static void switch_out(struct coroutine *c) { coroutine_switch_stacks(&c->sp, c-
 
 /* ---- what the sanitizers are told ---- */
 
+static bool has_asan(void)
+{
+    return __sanitizer_start_switch_fiber != NULL && __sanitizer_finish_switch_fiber != NULL &&
+           __asan_get_shadow_mapping != NULL && __asan_unpoison_memory_region != NULL;
+}
+
 static void tell_entering(struct coroutine *c)
 {
     struct coroutine_stack *s = c->stack;
 
-    (void)s;
-#ifdef POISON_IS_ON
-    __sanitizer_start_switch_fiber(&s->home_fake, s->low, (size_t)(s->top - s->low));
-#endif
+    if (has_asan()) {
+        __sanitizer_start_switch_fiber(&s->home_fake, s->low, (size_t)(s->top - s->low));
+    }
 #ifdef HAS_TSAN
     s->home_fiber = __tsan_get_current_fiber();
     if (c->fiber == NULL) c->fiber = __tsan_create_fiber(0);
@@ -195,23 +204,20 @@ static void tell_entering(struct coroutine *c)
 #endif
 }
 
-static void tell_entered(struct coroutine_stack *s)
+static void tell_entered(struct coroutine *c)
 {
-    (void)s;
-#ifdef POISON_IS_ON
-    __sanitizer_finish_switch_fiber(NULL, &s->home_low, &s->home_size);
-#endif
+    struct coroutine_stack *s = c->stack;
+
+    if (has_asan()) __sanitizer_finish_switch_fiber(c->fake, &s->home_low, &s->home_size);
 }
 
-static void tell_leaving(struct coroutine_stack *s)
+static void tell_leaving(struct coroutine *c)
 {
-    (void)s;
-#ifdef POISON_IS_ON
-    void *own_fake =
-        NULL; /* there are none: detect_stack_use_after_return cannot see moved frames */
-    __sanitizer_start_switch_fiber(s->running->is_ended ? NULL : &own_fake, s->home_low,
-                                   s->home_size);
-#endif
+    struct coroutine_stack *s = c->stack;
+
+    if (has_asan()) {
+        __sanitizer_start_switch_fiber(c->is_ended ? NULL : &c->fake, s->home_low, s->home_size);
+    }
 #ifdef HAS_TSAN
     __tsan_switch_to_fiber(s->home_fiber, 0);
 #endif
@@ -219,13 +225,9 @@ static void tell_leaving(struct coroutine_stack *s)
 
 static void tell_left(struct coroutine_stack *s)
 {
-    (void)s;
-#ifdef POISON_IS_ON
-    __sanitizer_finish_switch_fiber(s->home_fake, NULL, NULL);
-#endif
+    if (has_asan()) __sanitizer_finish_switch_fiber(s->home_fake, NULL, NULL);
 }
 
-#ifdef POISON_IS_ON
 /* One byte of shadow for eight of memory. */
 static uint8_t *shadow_of(const void *address)
 {
@@ -236,10 +238,8 @@ static uint8_t *shadow_of(const void *address)
     assert(scale == 3);
     return (uint8_t *)(((uintptr_t)address >> scale) + offset);
 }
-#define SHADOW_SIZE(len) ((len) / 8)
-#else
-#define SHADOW_SIZE(len) ((size_t)0)
-#endif
+
+static size_t shadow_size(size_t len) { return has_asan() ? len / 8 : 0; }
 
 /* Frames as they are, marks between their variables included: no sanitizer looks on. */
 #if defined(__clang__)
@@ -249,13 +249,15 @@ static uint8_t *shadow_of(const void *address)
 #endif
 UNSEEN static void copy_words(void *to, const void *from, size_t len)
 {
-#if defined(POISON_IS_ON) || defined(HAS_TSAN)
-    volatile uint64_t *t = to;
+#ifndef HAS_TSAN
+    if (!has_asan()) {
+        memcpy(to, from, len);
+        return;
+    }
+#endif
+    volatile uint64_t *t = to; /* not memcpy(), which looks at the marks */
     const volatile uint64_t *f = from;
     for (size_t n = 0; n < len / 8; n++) t[n] = f[n];
-#else
-    memcpy(to, from, len);
-#endif
 }
 
 UNSEEN static size_t count_paint(const struct coroutine_stack *s)
@@ -271,7 +273,7 @@ UNSEEN static size_t count_paint(const struct coroutine_stack *s)
 /* Nobody's frames are on it any more: no marks about them either. */
 static void stack_clean(struct coroutine_stack *s)
 {
-    unpoison(s->low, (size_t)(s->top - s->low));
+    if (has_asan()) __asan_unpoison_memory_region(s->low, (size_t)(s->top - s->low));
 #ifdef HAS_VALGRIND
     VALGRIND_MAKE_MEM_DEFINED(s->low, s->top - s->low);
 #endif
@@ -363,10 +365,10 @@ void coroutine_release(struct coroutine *c)
 
 static _Noreturn void enter(struct coroutine *c)
 {
-    tell_entered(c->stack);
+    tell_entered(c);
     c->fn(c->user);
     c->is_ended = true;
-    tell_leaving(c->stack);
+    tell_leaving(c);
     switch_out(c);
     unreachable("an ended coroutine goes on");
 }
@@ -384,9 +386,7 @@ static void restore(struct coroutine *c)
     } else {
         assert(c->saved != NULL);
         copy_words(s->top - len, c->saved, len);
-#ifdef POISON_IS_ON
-        copy_words(shadow_of(s->top - len), c->saved + len, SHADOW_SIZE(len));
-#endif
+        if (has_asan()) copy_words(shadow_of(s->top - len), c->saved + len, shadow_size(len));
     }
     s->occupant = c;
 }
@@ -395,6 +395,8 @@ static void restore(struct coroutine *c)
 static _Thread_local const struct coroutine *running_here;
 
 bool coroutine_is_running(const struct coroutine *c) { return running_here == c; }
+
+bool coroutine_is_any_running(void) { return running_here != NULL; }
 
 void coroutine_resume(struct coroutine *c)
 {
@@ -419,9 +421,9 @@ void coroutine_resume(struct coroutine *c)
 void coroutine_suspend(struct coroutine *c)
 {
     assert(c->stack->running == c);
-    tell_leaving(c->stack);
+    tell_leaving(c);
     switch_out(c);
-    tell_entered(c->stack);
+    tell_entered(c);
 }
 
 enum status coroutine_park(struct coroutine *c)
@@ -433,7 +435,7 @@ enum status coroutine_park(struct coroutine *c)
     /* 64: shadow in whole words, for whole lines of the cache */
     const uint8_t *from = (const uint8_t *)(((uintptr_t)c->sp - BELOW_SP) & ~(uintptr_t)63);
     size_t len = (size_t)(s->top - from);
-    size_t size = len + SHADOW_SIZE(len);
+    size_t size = len + shadow_size(len);
     if (size > c->saved_size) {
         uint8_t *larger = mem_take(c->mem, size);
         if (larger == NULL) return E_NOMEM;
@@ -442,9 +444,7 @@ enum status coroutine_park(struct coroutine *c)
         c->saved_size = size;
     }
     copy_words(c->saved, from, len);
-#ifdef POISON_IS_ON
-    copy_words(c->saved + len, shadow_of(from), SHADOW_SIZE(len));
-#endif
+    if (has_asan()) copy_words(c->saved + len, shadow_of(from), shadow_size(len));
     c->saved_len = len;
     s->occupant = NULL;
     stack_clean(s);

@@ -52,7 +52,8 @@ struct coroutine {
     size_t saved_len;
     bool is_started;
     bool is_ended;
-    void *fiber; /* of a sanitizer */
+    void *fiber; /* of ThreadSanitizer */
+    void *fake;  /* AddressSanitizer's stack of frames that are not on this one */
 };
 
 /* Takes nothing yet. */
@@ -68,6 +69,8 @@ void coroutine_resume(struct coroutine *c);
 void coroutine_suspend(struct coroutine *c);
 /* The caller is within it. Any thread may ask. */
 bool coroutine_is_running(const struct coroutine *c);
+/* The caller is within one. */
+bool coroutine_is_any_running(void);
 /* Makes the stack free for others. E_NOMEM: it is still on the stack; release it. */
 enum status coroutine_park(struct coroutine *c);
 

@@ -71,6 +71,7 @@ enum status engine_bell_init(struct engine_bell *bell)
 {
     (void)pthread_mutex_init(&bell->mutex, NULL);
     list_init(&bell->ports);
+    bell->running = NULL;
     queue_init(&bell->answered, SIZE_MAX); /* as many as there are threads that wait */
     atomic_store(&bell->answered_n, 0);
     if (pthread_create(&bell->thread, NULL, run, bell) == 0) return OK;

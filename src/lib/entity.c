@@ -39,6 +39,8 @@ struct norn_bytes entity_state(const struct norn_context *ctx)
 norn_status norn_set_state(norn_context *ctx, struct norn_bytes state)
 {
     if (ctx->kind != CONTEXT_ENTITY) return NORN_E_UNSUPPORTED;
+    norn_status status = payload_check(state);
+    if (status != NORN_OK) return status;
     struct maybe copy;
     if (!context_copy(ctx, maybe_of(state), &copy)) return NORN_E_NOMEM;
     batch_of(ctx)->state = copy;
@@ -71,9 +73,10 @@ norn_status norn_send_event(norn_context *ctx, const char *id, const char *event
 {
     if (ctx->kind == CONTEXT_ACTIVITY) return NORN_E_UNSUPPORTED;
     if (!id_is_valid(id) || !name_is_valid(event)) return NORN_E_INVALID;
-    if (!payload_fits(data)) return NORN_E_LIMIT;
+    norn_status status = payload_check(data);
+    if (status != NORN_OK) return status;
     if (ctx->kind == CONTEXT_ENTITY) return send_signal(batch_of(ctx), id, event, data);
-    norn_status status = orchestration_check(ctx);
+    status = orchestration_check(ctx);
     return status == NORN_OK ? orchestration_send(orchestration_of(ctx), id, event, data) : status;
 }
 
@@ -133,7 +136,7 @@ static bool run_operation(struct entity_batch *b, const struct function *f, stru
     if (name == NULL || !context_copy(&b->context, input, &input)) return false;
     b->context.error = (struct norn_failure){0};
     norn_status status = f->entity(&b->context, name, bytes_for_user(input), &output, f->user);
-    if (status == NORN_OK && !payload_fits(output)) status = result_too_large(&b->context);
+    if (status == NORN_OK) status = result_check(&b->context, output);
     if (status == NORN_OK) return context_copy(&b->context, maybe_of(output), &result->output);
     undo(b, before, signals_n);
     return put_failure(b, status, result);

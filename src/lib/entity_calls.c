@@ -110,7 +110,7 @@ norn_status norn_call_entity(norn_context *ctx, const char *id, const char *oper
 
     if (status != NORN_OK) return status;
     if (!is_entity(id) || !name_is_valid(operation)) return NORN_E_INVALID;
-    if (!payload_fits(input)) return NORN_E_LIMIT;
+    if ((status = payload_check(input)) != NORN_OK) return status;
     struct orchestration *o = orchestration_of(ctx);
     struct norn_task *task = task_new(o, TASK_ENTITY);
     if (task == NULL) return NORN_E_NOMEM;

@@ -6,7 +6,7 @@
 #include "lib/client.h"
 
 #include "base/clock.h"
-#include "lib/context.h"
+#include "lib/checks.h"
 #include "lib/memory.h"
 
 /* What the link is asked for, and what that borrows. */
@@ -57,7 +57,7 @@ static void read_jobs(struct part *p, struct norn_job *jobs, size_t n)
         struct link_job *job = &p->jobs[i];
         p->picked[i] = &jobs[i];
         *job = (struct link_job){.id = jobs[i].id, .status = E_INVALID};
-        if (jobs[i].name != NULL) {
+        if (jobs[i].name != NULL && payload_check(jobs[i].input) != NORN_E_INVALID) {
             job->start.name = bytes_of_text(jobs[i].name);
             job->start.input = maybe_of(jobs[i].input);
             job->status = client_read_start(jobs[i].options, &p->tags, &p->entry, &job->start);

@@ -44,6 +44,11 @@ struct link_work {
     /* OK; of a turn that link_fetch() was asked for: E_NOT_FOUND when the instance is not there any
      * more or has moved on, or why its history cannot be had. Then it is only to be given back. */
     enum status status;
+    /* Of an engine in this process; NULL otherwise. was_lost: a process before this one died in it;
+     * it is only to be given back, and that is counted. */
+    struct running *running;
+    const struct work_ref *ref;
+    bool was_lost;
     struct bytes id; /* of the instance, without hub; of an entity "@name@key" */
     uint8_t execution_id[EXECUTION_ID_SIZE];
     struct bytes name;    /* of the orchestrator, activity or entity */
@@ -286,6 +291,7 @@ void link_wait_each(struct link *link, struct link_job *jobs, size_t n, int64_t 
 /* ---- the two backends ---- */
 
 struct engine;
+struct running;
 
 /* Who is told after the engine has answered or delivered something: the ports of all links to one
  * engine, and clients that wait. It is the engine's `told` hook: told = engine_bell_ring, told_user
@@ -297,6 +303,7 @@ struct engine_bell {
     struct queue answered; /* clients to be woken, see link_engine.c */
     _Atomic size_t answered_n;
     pthread_t thread;
+    struct running *running; /* what its workers run, see running.h; NULL: not noted */
 };
 /* E_UNAVAILABLE: no more threads. */
 enum status engine_bell_init(struct engine_bell *bell);

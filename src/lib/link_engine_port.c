@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/prefetch.h"
 #include "lib/memory.h"
+#include "lib/running.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -270,6 +271,9 @@ static void deliver(struct worker *worker, const struct effect_work *given)
     w->work.id = key_id(w->ref.key);
     w->work.status = fill(&w->work, given);
     look_ahead(seat);
+    w->work.running = seat->port->link->bell->running;
+    w->work.ref = &w->ref;
+    w->work.was_lost = w->work.running != NULL && running_was_lost(w->work.running, &w->ref);
     to->deliver(to->user, &w->work);
     atomic_store_explicit(&seat->has_delivered, true, memory_order_release);
 }

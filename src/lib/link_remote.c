@@ -220,7 +220,8 @@ static int64_t call_turn(struct remote *r, struct remote_call *call, bool *is_op
             r->now_ns + (call->is_wait ? REMOTE_WAIT_PATIENCE_NS : REMOTE_PATIENCE_NS);
     }
     if (call->deadline_ns <= r->now_ns) {
-        call_finish(call, E_TIMEOUT, "");
+        bool is_lost = r->client == NULL; /* nobody knows whether it has ended */
+        call_finish(call, is_lost ? E_UNAVAILABLE : E_TIMEOUT, is_lost ? r->lost_why : "");
         return INT64_MAX;
     }
     if (call->patience_ns <= r->now_ns) {

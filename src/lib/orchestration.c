@@ -24,7 +24,7 @@ static void run(void *user)
     struct norn_bytes output = NORN_NONE;
 
     norn_status status = o->code->fn(&o->context, bytes_for_user(o->input), &output, o->code->user);
-    if (status == NORN_OK && !payload_fits(output)) status = result_too_large(&o->context);
+    if (status == NORN_OK) status = result_check(&o->context, output);
     o->status = status;
     o->output = output;
     if (status != NORN_OK) compensate(o);

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/prefetch.h"
 #include "lib/memory.h"
+#include "lib/running.h"
 
 #include <stdatomic.h>
 
@@ -108,12 +109,19 @@ static void run_work(struct pool *p, struct function *f, struct link_work *work)
         link_flush(port);
         return;
     }
+    if (work->was_lost) {
+        link_abandon(work, false, RUNNING_LOST);
+        link_flush(port);
+        return;
+    }
     if (atomic_load_explicit(&f->is_slow, memory_order_relaxed)) flush(p, port);
+    struct running_slot *slot = running_begin(work->running, work->ref);
     int64_t began_ns = clock_mono_ns();
     if (work->status == OK) {
         is_done = work->kind == WORK_TASK ? activity_run(f, work, &p->lines)
                                           : entity_run(f, work, &p->lines);
     }
+    running_end(slot);
     bool is_slow = clock_mono_ns() - began_ns > SLOW_NS;
     if (is_slow != atomic_load_explicit(&f->is_slow, memory_order_relaxed)) {
         atomic_store_explicit(&f->is_slow, is_slow, memory_order_relaxed);

@@ -152,6 +152,11 @@ void replay_compare(struct orchestration *o, const struct event_head *head)
         }
     }
     step_write(got, sizeof got, &step);
+    if (step_equals(&expected, &step)) { /* then it is its place that is another */
+        size_t len = strlen(got);
+        (void)snprintf(got + len, sizeof got - len, " as number %d instead of %d",
+                       decision->action.id, head->id);
+    }
     differ(o, &expected, got);
 }
 

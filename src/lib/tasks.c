@@ -6,6 +6,7 @@
 #include "lib/orchestration.h"
 
 #include "base/clock.h"
+#include "base/random.h"
 
 #include <stdio.h>
 
@@ -153,7 +154,7 @@ norn_status norn_continue_as_new(norn_context *ctx, struct norn_bytes input)
     norn_status status = orchestration_check(ctx);
 
     if (status != NORN_OK) return status;
-    if (!payload_fits(input)) return NORN_E_LIMIT;
+    if ((status = payload_check(input)) != NORN_OK) return status;
     struct orchestration *o = orchestration_of(ctx);
     if (!context_copy(ctx, maybe_of(input), &o->next_input)) return NORN_E_NOMEM;
     o->continues = true;
@@ -165,7 +166,7 @@ norn_status norn_set_status(norn_context *ctx, struct norn_bytes custom_status)
     norn_status status = orchestration_check(ctx);
 
     if (status != NORN_OK) return status;
-    if (!payload_fits(custom_status)) return NORN_E_LIMIT;
+    if ((status = payload_check(custom_status)) != NORN_OK) return status;
     struct maybe copy;
     if (!context_copy(ctx, maybe_of(custom_status), &copy)) return NORN_E_NOMEM;
     orchestration_of(ctx)->custom_status = copy;
@@ -179,13 +180,15 @@ int64_t norn_now(norn_context *ctx)
     return orchestration_of(ctx)->now_ns / NS_PER_MS;
 }
 
-/* Activities and entities may take chance from anywhere; theirs is as good. */
+/* Activities and entities are not replayed. Theirs is the system's, every time: identifiers are made
+ * of it, which must be different in all threads, processes and children of fork(). */
 uint64_t norn_random(norn_context *ctx)
 {
+    uint64_t value;
+
     if (ctx->kind == CONTEXT_ORCHESTRATOR) return rng_u64(&orchestration_of(ctx)->rng);
-    struct rng rng;
-    rng_init(&rng, (uint64_t)clock_mono_ns() ^ (uint64_t)(uintptr_t)ctx);
-    return rng_u64(&rng);
+    random_fill(&value, sizeof value);
+    return value;
 }
 
 void norn_uuid(norn_context *ctx, char uuid[NORN_UUID_SIZE])

@@ -9,6 +9,7 @@
 #include "base/prefetch.h"
 #include "lib/blocked.h"
 #include "lib/memory.h"
+#include "lib/running.h"
 
 #include <stdatomic.h>
 
@@ -96,14 +97,20 @@ static void run_turn(struct turns *t, struct link_work *work, const struct list 
                                                     : status_text(work->status));
         return;
     }
+    if (work->was_lost) {
+        give_back(work, RUNNING_LOST);
+        return;
+    }
     struct orchestration *o = find_or_make(t, work);
     look_ahead(t, taken);
     if (o == NULL) return;
+    struct running_slot *slot = running_begin(work->running, work->ref);
     int64_t began_ns = clock_mono_ns();
     atomic_store_explicit(&t->began_ns, began_ns, memory_order_relaxed);
     atomic_store_explicit(&t->code_now, o->code, memory_order_release);
     enum status status = orchestration_turn(o, work, &events_n, &has_ended);
     atomic_store_explicit(&t->code_now, NULL, memory_order_release);
+    running_end(slot);
     blocked_end(probe, o, began_ns);
     hot_fetch(&t->hot);
     atomic_fetch_add_explicit(&t->turns_n, 1, memory_order_relaxed);

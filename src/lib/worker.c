@@ -7,6 +7,8 @@
 #include "lib/memory.h"
 #include "lib/options.h"
 
+#include <stdatomic.h>
+
 #define THREADS_DEFAULT 4u
 #define STACK_SIZE_DEFAULT ((size_t)64 << 10)
 #define STACK_SIZE_MAX ((size_t)64 << 20)
@@ -28,6 +30,13 @@ static bool read_options(struct norn_worker *w, const struct norn_worker_options
     return true;
 }
 
+/* Open workers: what they use must not be closed before them. */
+static void count(norn_client *client, int more)
+{
+    atomic_fetch_add(&client->workers_n, (uint32_t)more);
+    if (client->engine != NULL) atomic_fetch_add(&client->engine->workers_n, (uint32_t)more);
+}
+
 norn_status norn_worker_open(norn_client *client, const struct norn_worker_options *options,
                              norn_worker **worker)
 {
@@ -37,6 +46,7 @@ norn_status norn_worker_open(norn_client *client, const struct norn_worker_optio
         memory_new(sizeof(struct norn_worker), offsetof(struct norn_worker, mem));
     if (w == NULL) return client_answer(client, E_NOMEM, NULL);
     w->client = client;
+    count(client, 1);
     registry_init(&w->registry, &w->mem);
     norn_status status = NORN_OK;
     if (!read_options(w, options)) {
@@ -161,7 +171,11 @@ norn_status norn_worker_start(norn_worker *worker)
 void norn_worker_close(norn_worker *worker)
 {
     if (worker == NULL) return;
+    if (coroutine_is_any_running()) {
+        client_misuse("norn_worker_close() within an orchestrator");
+    }
     if (worker->is_started) stop(worker);
+    count(worker->client, -1);
     registry_release(&worker->registry);
     memory_free(worker, sizeof *worker, offsetof(struct norn_worker, mem));
 }

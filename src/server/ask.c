@@ -89,7 +89,7 @@ bool read_time_ms(const struct pb_field *field, bool is_rounded_up, int64_t *ms)
     int64_t ns = pb_timestamp_ns(seconds, nanos);
     int64_t rest = ns % NS_PER_MS;
     *ms = ns / NS_PER_MS;
-    if (is_rounded_up && rest > 0) ++*ms;
+    if (is_rounded_up && rest > 0 && *ms < INT64_MAX / NS_PER_MS) ++*ms;
     if (!is_rounded_up && rest < 0) --*ms;
     return true;
 }

@@ -75,16 +75,76 @@ TEST(rewinding_after_tries_under_one_id)
     const struct effect_work *turn = kit_must(kit_take_turn(k, "o"));
     EXPECT_TEXT("1 OrchestratorStarted\n2 ExecutionStarted o in\n3 TaskScheduled #1 t\n"
                 "4 SubOrchestrationInstanceCreated #2 child c\n5 OrchestratorStarted\n"
-                "6 TaskFailed of #1 TestError first\n7 OrchestratorStarted\n"
-                "8 TimerCreated #3 at 0000\n9 OrchestratorStarted\n"
-                "10 SubOrchestrationInstanceFailed of #2 E first\n11 TimerFired of #3 at 0000\n"
-                "12 SubOrchestrationInstanceCreated #2 child c\n13 OrchestratorStarted\n",
+                "6 TaskFailed of #1 TestError first\n7 TaskScheduled #1 t\n"
+                "8 OrchestratorStarted\n9 TaskFailed of #1 TestError second\n"
+                "10 TimerCreated #3 at 0000\n11 OrchestratorStarted\n"
+                "12 SubOrchestrationInstanceFailed of #2 E first\n13 TimerFired of #3 at 0000\n"
+                "14 SubOrchestrationInstanceCreated #2 child c\n15 OrchestratorStarted\n",
                 kit_past(k, turn));
-    KIT_ANSWER(k, turn, act_task(1, "t", NULL));
+    KIT_ANSWER(k, turn, act_complete(4, "all good"));
+    EXPECT_TEXT("COMPLETED", kit_status(k, "hub/a"));
+    kit_free(k);
+}
+
+/* What the orchestrator went on from stays: attempts that were repeated, failures that it handled.
+ * Only the last attempt is made again, and what was decided after its failure is taken back. */
+TEST(rewinding_keeps_the_failures_that_were_no_end)
+{
+    struct kit *k = kit_new(1, 1);
+    kit_start(k, "hub/a", "o", NULL);
+    KIT_TURN(k, "o", act_task(1, "t", NULL));
+    kit_task_failed(k, kit_must(kit_take_task(k, "t")), "busy", false);
+    KIT_TURN(k, "o", act_timer(2, 0));
+    kit_tick_by(k, 1000);
+    KIT_TURN(k, "o", act_task(3, "t", NULL));
+    kit_task_failed(k, kit_must(kit_take_task(k, "t")), "busy", false);
+    KIT_TURN(k, "o", act_event(4, "nobody", "gone", NULL), act_fail(5, "busy"));
+
+    EXPECT_STATUS(OK, kit_rewind(k, "hub/a", NULL));
+    EXPECT_HISTORY(k, "hub/a",
+                   "1 OrchestratorStarted\n2 ExecutionStarted o\n3 TaskScheduled #1 t\n"
+                   "4 OrchestratorStarted\n5 TaskFailed of #1 TestError busy\n"
+                   "6 TimerCreated #2 at 0000\n7 OrchestratorStarted\n"
+                   "8 TimerFired of #2 at 0000\n9 OrchestratorStarted\n10 ExecutionRewound\n");
+    kit_crash(k, 0);
+    KIT_TURN(k, "o", act_task(3, "t", NULL));
     kit_task_done(k, kit_must(kit_take_task(k, "t")), "good");
     KIT_TURN(k, "o", act_complete(4, "all good"));
     EXPECT_TEXT("COMPLETED", kit_status(k, "hub/a"));
     kit_free(k);
+}
+
+/* One branch fails while another goes on, and the end names the failure: in the words of an SDK,
+ * with some of its own before. Where it names none, what was decided later may rest on it. */
+static void side_by_side(const char *end, const char *history)
+{
+    struct kit *k = kit_new(1, 1);
+    kit_start(k, "hub/a", "o", NULL);
+    KIT_TURN(k, "o", act_task(1, "bad", NULL), act_task(2, "good", NULL));
+    kit_task_failed(k, kit_must(kit_take_task(k, "bad")), "no", false);
+    kit_answer(k, kit_must(kit_take_turn(k, "o")), NULL, 0);
+    kit_task_done(k, kit_must(kit_take_task(k, "good")), "1");
+    KIT_TURN(k, "o", act_task(3, "good", NULL));
+    kit_task_done(k, kit_must(kit_take_task(k, "good")), "2");
+    KIT_TURN(k, "o", act_fail(4, end));
+    EXPECT_STATUS(OK, kit_rewind(k, "hub/a", NULL));
+    EXPECT_HISTORY(k, "hub/a", history);
+    kit_free(k);
+}
+
+TEST(rewinding_a_branch_beside_others)
+{
+    side_by_side("Task 'bad' (#1) failed: no",
+                 "1 OrchestratorStarted\n2 ExecutionStarted o\n3 TaskScheduled #2 good\n"
+                 "4 OrchestratorStarted\n5 OrchestratorStarted\n6 TaskCompleted of #2 1\n"
+                 "7 TaskScheduled #3 good\n8 OrchestratorStarted\n9 TaskCompleted of #3 2\n"
+                 "10 ExecutionRewound\n");
+    side_by_side("of its own",
+                 "1 OrchestratorStarted\n2 ExecutionStarted o\n3 TaskScheduled #1 bad\n"
+                 "4 TaskScheduled #2 good\n5 OrchestratorStarted\n"
+                 "6 TaskFailed of #1 TestError no\n7 OrchestratorStarted\n"
+                 "8 TaskCompleted of #2 1\n9 TaskScheduled #3 good\n10 OrchestratorStarted\n"
+                 "11 TaskCompleted of #3 2\n12 ExecutionRewound\n");
 }
 
 /* The worker sees the new execution id in ExecutionStarted too: ids of children are made from

@@ -214,6 +214,44 @@ TEST(children_are_repeated_too)
     world_close(&w);
 }
 
+/* ---- rewind ---- */
+
+static norn_status handles(norn_context *ctx, struct norn_bytes input, struct norn_bytes *output,
+                           void *user)
+{
+    (void)input;
+    (void)user;
+    if (norn_call(ctx, "flaky", NORN_NONE, NULL, NULL) != NORN_E_FAILED) return NORN_E_INVALID;
+    norn_status status = norn_call(ctx, "step", norn_text("step"), NULL, NULL);
+    return status == NORN_OK ? norn_call(ctx, "flaky", NORN_NONE, NULL, output) : status;
+}
+
+static void rewinds(norn_orchestrator_fn *fn, int64_t delay_ms, uint32_t fails,
+                    const char *expected)
+{
+    for (int is_cold = 0; is_cold < 2; is_cold++) {
+        const char *id = is_cold ? "cold" : "hot";
+        struct world w;
+        begin(&w, is_cold, fn);
+        reset();
+        policy.attempts = 3;
+        policy.first_delay_ms = delay_ms;
+        fails_until = fails;
+        world_begin(&w, "main", id, NULL);
+        world_expect_failure(&w, id, "Flaky", "not now");
+        EXPECT_NORN(NORN_OK, norn_control(w.client, id, NORN_REWIND, norn_text("mended")));
+        world_expect_output(&w, id, "done");
+        EXPECT_TEXT(expected, seen);
+        world_close(&w);
+    }
+}
+
+/* The last attempt is made again; those before it stay as they were. */
+TEST(what_was_repeated_is_rewound_without_delay) { rewinds(retries, 0, 3, "1 2 3 3"); }
+TEST(what_was_repeated_is_rewound_with_delay) { rewinds(retries, 3, 3, "1 2 3 3"); }
+/* What it went on from has happened, and is not done again. */
+TEST(what_was_handled_stays_when_it_is_rewound) { rewinds(handles, 0, 2, "1 step 1 1"); }
+
 /* ---- compensation ---- */
 
 static norn_status saga(norn_context *ctx, struct norn_bytes input, struct norn_bytes *output,
