@@ -117,6 +117,14 @@ int cli_problem(struct cli *cli, const struct ask *ask)
     return cli_fail(cli, exit_code, code, detail[0] == '\0' ? title : detail, hint);
 }
 
+int cli_bad_answer(struct cli *cli, const char *method, const char *path)
+{
+    return cli_failf(cli, EXIT_CODE_FAILED, "bad-answer",
+                     "the answer of %s to %s %s cannot be read: is it a norn server of this "
+                     "version?",
+                     cli->server, method == NULL ? "GET" : method, path);
+}
+
 /* ---- asking ---- */
 
 static enum status call(struct cli *cli, struct ask *ask)
@@ -145,6 +153,7 @@ static enum status call(struct cli *cli, struct ask *ask)
     if (status != OK) return status;
     ask->status = reply.status;
     ask->retry_after_s = reply.retry_after_s;
+    ask->is_json = reply.is_json;
     struct bytes body = arena_copy(&cli->arena, reply.body);
     ask->value = value_parse(body, NULL);
     /* lines of JSON are no single value: the caller splits them */
@@ -158,12 +167,48 @@ static bool is_done(const struct ask *ask)
            (ask->allowed != 0 && ask->status == ask->allowed);
 }
 
+static bool has_members(struct value v, const char *names)
+{
+    while (*names != '\0') {
+        char name[32];
+        size_t len = strcspn(names, " ");
+        (void)snprintf(name, sizeof name, "%.*s", (int)len, names);
+        if (value_member(v, name).type == JSON_NONE) return false;
+        names += len;
+        names += *names == ' ';
+    }
+    return true;
+}
+
+static bool are_objects(struct bytes lines)
+{
+    while (lines.len > 0) {
+        const uint8_t *end = memchr(lines.ptr, '\n', lines.len);
+        size_t len = end == NULL ? lines.len : (size_t)(end - lines.ptr);
+        if (value_parse(bytes_make(lines.ptr, len), NULL).type != JSON_OBJECT) return false;
+        lines = bytes_make(lines.ptr + len, lines.len - len);
+        if (lines.len > 0) lines = bytes_make(lines.ptr + 1, lines.len - 1);
+    }
+    return true;
+}
+
+/* Whether a good answer is one of a norn server. */
+static bool is_readable(const struct ask *ask)
+{
+    if (ask->is_text) return true;
+    if (!ask->is_json) return false;
+    if (ask->is_lines) return are_objects(ask->value.raw);
+    return ask->value.type == JSON_OBJECT &&
+           has_members(ask->value, ask->needs == NULL ? "" : ask->needs);
+}
+
 int cli_ask(struct cli *cli, struct ask *ask)
 {
     enum status status = call(cli, ask);
 
     if (status != OK) return cli_unreachable(cli, status);
-    return is_done(ask) ? EXIT_CODE_OK : cli_problem(cli, ask);
+    if (!is_done(ask)) return cli_problem(cli, ask);
+    return is_readable(ask) ? EXIT_CODE_OK : cli_bad_answer(cli, ask->method, ask->path);
 }
 
 int cli_try(struct cli *cli, struct ask *ask, const char **detail)
@@ -171,7 +216,12 @@ int cli_try(struct cli *cli, struct ask *ask, const char **detail)
     enum status status = call(cli, ask);
     const char *why = cli->http.error;
 
-    if (status == OK && is_done(ask)) return EXIT_CODE_OK;
+    bool is_good = status == OK && is_done(ask);
+    if (is_good && is_readable(ask)) return EXIT_CODE_OK;
+    if (is_good) {
+        if (detail != NULL) *detail = "its answer cannot be read: is it a norn server?";
+        return EXIT_CODE_FAILED;
+    }
     if (status == OK) why = member_text(&cli->arena, ask->value, "detail");
     if (status == OK && why[0] == '\0') why = member_text(&cli->arena, ask->value, "title");
     if (detail != NULL) *detail = why;

@@ -66,7 +66,8 @@ static struct bytes purge_body(struct cli *cli, const struct filters *filters, b
 static int purge_preview(struct cli *cli, const struct filters *filters, bool is_recursive,
                          struct preview *out, struct value *answer)
 {
-    struct ask ask = {.method = "POST", .path = cli_path(cli, "/v1/instances:purge")};
+    struct ask ask = {
+        .method = "POST", .path = cli_path(cli, "/v1/instances:purge"), .needs = "matches"};
 
     ask.body = purge_body(cli, filters, is_recursive, true);
     int code = cli_ask(cli, &ask);
@@ -88,7 +89,9 @@ static int purge_all(struct cli *cli, const struct filters *filters, bool is_rec
 
     progress_begin(&progress, "purged", total, cli->is_quiet);
     while (!is_complete && code == EXIT_CODE_OK) {
-        struct ask ask = {.method = "POST", .path = cli_path(cli, "/v1/instances:purge")};
+        struct ask ask = {.method = "POST",
+                          .path = cli_path(cli, "/v1/instances:purge"),
+                          .needs = "purged isComplete"};
         ask.body = purge_body(cli, filters, is_recursive, false);
         code = cli_ask(cli, &ask);
         purged += (uint64_t)member_int64(ask.value, "purged", 0);
@@ -137,7 +140,8 @@ static int purge_ids(struct cli *cli, bool is_recursive, bool is_forced)
 
     for (size_t n = 0; n < cli->words.n; n++) {
         const char *id = cli->words.items[n];
-        struct ask ask = {.method = "DELETE", .path = cli_path(cli, "/v1/instances/%s", id)};
+        struct ask ask = {
+            .method = "DELETE", .path = cli_path(cli, "/v1/instances/%s", id), .needs = "purged"};
         ask.path = url_parameter(&cli->arena, ask.path, "recurse", is_recursive ? "true" : NULL);
         ask.path = url_parameter(&cli->arena, ask.path, "force", is_forced ? "true" : NULL);
         int code = ask_done(cli, &ask, "purged", id);
@@ -215,7 +219,8 @@ static int change_one(struct many *many, const char *id)
     bool is_purge = strcmp(many->verb, "purge") == 0;
     struct ask ask = {.method = is_purge ? "DELETE" : "POST",
                       .path = cli_instance_path(cli, id, is_purge ? NULL : many->verb),
-                      .body = many->body};
+                      .body = many->body,
+                      .needs = is_purge ? "purged" : "id"};
 
     int code = cli_try(cli, &ask, &why);
     if (code == EXIT_CODE_OK) {

@@ -38,37 +38,63 @@ bool context_path(char out[static CONTEXT_PATH_SIZE], const char *name)
     return len > 0 && len < CONTEXT_PATH_SIZE;
 }
 
-/* The file as JSON; VALUE_NONE when there is none. In the arena. */
-static struct value contexts_read(struct arena *arena)
+static bool are_contexts(struct value file)
+{
+    struct value_cursor cursor = value_begin(value_member(file, "contexts"));
+    size_t n = 0;
+
+    if (!cursor.is_object) return false;
+    for (; value_next(&cursor, NULL); n++) {
+        if (value_member(cursor.value, "server").type != JSON_STRING) return false;
+    }
+    return n <= CONTEXTS_MAX;
+}
+
+/* The file as JSON; VALUE_NONE when there is none. In the arena. False: there is one, and it cannot
+ * be read or is not as we write it. */
+static bool contexts_read(struct arena *arena, struct value *out)
 {
     char path[CONTEXT_PATH_SIZE];
     struct buffer text;
-    struct value v = VALUE_NONE;
 
-    if (!context_path(path, "/contexts.json")) return v;
+    *out = VALUE_NONE;
+    if (!context_path(path, "/contexts.json")) return true;
     FILE *file = fopen(path, "rb");
-    if (file == NULL) return v;
+    if (file == NULL) return errno == ENOENT || errno == ENOTDIR;
     buffer_init(&text, mem_process());
     if (buffer_reserve(&text, FILE_SIZE_MAX)) {
         text.len = fread(text.ptr, 1, FILE_SIZE_MAX, file);
-        v = value_parse(arena_copy(arena, buffer_view(&text)), NULL);
+        *out = value_parse(arena_copy(arena, buffer_view(&text)), NULL);
     }
     buffer_release(&text);
     (void)fclose(file);
-    return v;
+    return are_contexts(*out);
 }
 
-void context_current(struct arena *arena, const char **server, const char **hub)
+int context_damaged(struct cli *cli)
 {
-    struct value file = contexts_read(arena);
+    char path[CONTEXT_PATH_SIZE] = "";
+    char detail[CONTEXT_PATH_SIZE + 64];
+
+    (void)context_path(path, "/contexts.json");
+    (void)snprintf(detail, sizeof detail, "%s is damaged or cannot be read", path);
+    return cli_fail(cli, EXIT_CODE_USAGE, "bad-contexts", detail,
+                    "mend or remove it: which server is meant is not known");
+}
+
+bool context_current(struct arena *arena, const char **server, const char **hub)
+{
+    struct value file;
+
+    if (!contexts_read(arena, &file)) return false;
     const char *name = member_text(arena, file, "current");
     struct value_cursor cursor = value_begin(value_member(file, "contexts"));
-
     while (name[0] != '\0' && value_next(&cursor, arena)) {
         if (cursor.key == NULL || strcmp(cursor.key, name) != 0) continue;
         *server = member_text(arena, cursor.value, "server");
         *hub = member_text(arena, cursor.value, "hub");
     }
+    return true;
 }
 
 struct contexts {
@@ -81,11 +107,17 @@ struct contexts {
     size_t n;
 };
 
-static void contexts_load(struct arena *arena, struct contexts *out)
+/* False after a message: nothing may be written over what cannot be read. */
+static bool contexts_load(struct cli *cli, struct contexts *out, int *exit_code)
 {
-    struct value file = contexts_read(arena);
-    struct value_cursor cursor = value_begin(value_member(file, "contexts"));
+    struct arena *arena = &cli->arena;
+    struct value file;
 
+    if (!contexts_read(arena, &file)) {
+        *exit_code = context_damaged(cli);
+        return false;
+    }
+    struct value_cursor cursor = value_begin(value_member(file, "contexts"));
     out->current = member_text(arena, file, "current");
     out->n = 0;
     while (out->n < CONTEXTS_MAX && value_next(&cursor, arena)) {
@@ -93,6 +125,7 @@ static void contexts_load(struct arena *arena, struct contexts *out)
                                                 member_text(arena, cursor.value, "server"),
                                                 member_text(arena, cursor.value, "hub")};
     }
+    return true;
 }
 
 static void contexts_write(const struct contexts *contexts, struct buffer *out)
@@ -186,7 +219,7 @@ int verb_context_add(const struct command *command, int argc, char **argv)
         return cli_close(&cli,
                          cli_failf(&cli, EXIT_CODE_USAGE, "bad-server",
                                    "the server \"%s\" cannot be: %s", cli.words.items[1], problem));
-    contexts_load(&cli.arena, &contexts);
+    if (!contexts_load(&cli, &contexts, &code)) return cli_close(&cli, code);
     struct context *context = contexts_find(&contexts, cli.words.items[0]);
     if (context == NULL && contexts.n < CONTEXTS_MAX) context = &contexts.items[contexts.n++];
     if (context == NULL)
@@ -207,7 +240,7 @@ int verb_context_use(const struct command *command, int argc, char **argv)
     int code;
 
     if (!cli_open(&cli, command, NULL, 0, argc, argv, &code)) return code;
-    contexts_load(&cli.arena, &contexts);
+    if (!contexts_load(&cli, &contexts, &code)) return cli_close(&cli, code);
     const char *name = cli.words.items[0];
     if (contexts_find(&contexts, name) == NULL) return cli_close(&cli, no_context(&cli, name));
     contexts.current = name;
@@ -223,7 +256,7 @@ int verb_context_remove(const struct command *command, int argc, char **argv)
     int code;
 
     if (!cli_open(&cli, command, NULL, 0, argc, argv, &code)) return code;
-    contexts_load(&cli.arena, &contexts);
+    if (!contexts_load(&cli, &contexts, &code)) return cli_close(&cli, code);
     const char *name = cli.words.items[0];
     struct context *context = contexts_find(&contexts, name);
     if (context == NULL) return cli_close(&cli, no_context(&cli, name));
@@ -248,7 +281,7 @@ int verb_context_list(const struct command *command, int argc, char **argv)
     int code;
 
     if (!cli_open(&cli, command, NULL, 0, argc, argv, &code)) return code;
-    contexts_load(&cli.arena, &contexts);
+    if (!contexts_load(&cli, &contexts, &code)) return cli_close(&cli, code);
     printer_begin(&p, &cli, columns, sizeof columns / sizeof columns[0]);
     for (size_t n = 0; n < contexts.n; n++) {
         struct buffer text;

@@ -26,6 +26,7 @@
 #define GIB (UINT64_C(1) << 30)
 #define FILES_WANTED 4096
 #define FSYNC_TRIES 50
+#define DATA_DEFAULT "norn-data"
 #define FSYNC_SLOW_US 20000
 
 struct doctor {
@@ -176,14 +177,35 @@ static void check_fsync(struct doctor *d, const char *path)
          "write and sync of 4 KiB: p50 %llu us, p99 %llu us", p50, p99);
 }
 
+static bool is_data_directory(const char *path)
+{
+    char name[4096];
+
+    int len = snprintf(name, sizeof name, "%s/format", path);
+    return len > 0 && len < (int)sizeof name && access(name, F_OK) == 0;
+}
+
+/* Only of a directory that is ours, or that somebody names to become it. */
+static void check_directory(struct doctor *d, const char *given)
+{
+    const char *path = given == NULL ? DATA_DEFAULT : given;
+    bool is_ours = is_data_directory(path);
+
+    if (given == NULL && !is_ours) {
+        tell(d, GOOD, "data directory", "", "none at ./" DATA_DEFAULT ": --data DIR looks at one");
+        return;
+    }
+    check_space(d, path);
+    if (access(path, F_OK) != 0) return;
+    if (is_ours) check_permissions(d, path);
+    check_fsync(d, path);
+}
+
 static void check_machine(struct doctor *d, const char *data)
 {
     check_files(d);
     check_clock(d);
-    check_space(d, data);
-    if (access(data, F_OK) != 0) return;
-    check_permissions(d, data);
-    check_fsync(d, data);
+    check_directory(d, data);
 }
 
 /* ---- the server ---- */
@@ -192,7 +214,7 @@ static void check_server(struct doctor *d)
 {
     struct cli *cli = d->cli;
     const char *why = "";
-    struct ask ask = {.path = "/version", .timeout_ms = 5000};
+    struct ask ask = {.path = "/version", .timeout_ms = 5000, .needs = "version"};
 
     int code = cli_try(cli, &ask, &why);
     d->is_reachable = code == EXIT_CODE_OK;
@@ -205,7 +227,7 @@ static void check_server(struct doctor *d)
     bool is_same = strcmp(version, NORN_VERSION) == 0;
     tell(d, is_same ? GOOD : WARN, "server", "use norn of the server's version",
          "%s runs norn %s, this is " NORN_VERSION, cli->server, version);
-    ask = (struct ask){.path = "/readyz", .timeout_ms = 5000};
+    ask = (struct ask){.path = "/readyz", .timeout_ms = 5000, .is_text = true};
     code = cli_try(cli, &ask, &why);
     struct bytes text = ask.value.raw;
     while (text.len > 0 && text.ptr[text.len - 1] == '\n') text.len--;
@@ -216,9 +238,9 @@ static void check_server(struct doctor *d)
 static void check_work(struct doctor *d)
 {
     struct cli *cli = d->cli;
-    struct ask workers = {.path = "/v1/workers", .timeout_ms = 5000};
+    struct ask workers = {.path = "/v1/workers", .timeout_ms = 5000, .needs = "items"};
     struct ask stats = {.path = "/v1/stats", .timeout_ms = 5000};
-    struct ask alerts = {.path = "/v1/alerts", .timeout_ms = 5000};
+    struct ask alerts = {.path = "/v1/alerts", .timeout_ms = 5000, .needs = "items"};
 
     if (cli_try(cli, &workers, NULL) == EXIT_CODE_OK) {
         size_t n = value_count(value_member(workers.value, "items"));
@@ -243,9 +265,10 @@ static void check_work(struct doctor *d)
 
 int verb_doctor(const struct command *command, int argc, char **argv)
 {
-    const char *data = ".";
+    const char *data = NULL;
     const struct option_spec specs[] = {
-        OPTION_TEXT("data", "DIR", "the data directory, or where it will be", ".", &data),
+        OPTION_TEXT("data", "DIR", "the data directory, or where it will be", "./" DATA_DEFAULT,
+                    &data),
     };
     struct cli cli;
     struct doctor d = {.cli = &cli};

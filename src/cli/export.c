@@ -135,6 +135,9 @@ int verb_export(const struct command *command, int argc, char **argv)
         return cli_close(&cli, cli_failf(&cli, EXIT_CODE_FAILED, "bad-file",
                                          "%s cannot be written: %s", name, strerror(errno)));
     code = export_events(&cli, cli.words.items[0], file, &events_n);
+    if (code == EXIT_CODE_OK && events_n == 0)
+        code = cli_failf(&cli, EXIT_CODE_FAILED, "no-events",
+                         "%s has no events yet: there is nothing to export", cli.words.items[0]);
     bool has_failed = ferror(file) != 0;
     if (!is_stdout) has_failed = fclose(file) != 0 || has_failed;
     if (code == EXIT_CODE_OK && has_failed)

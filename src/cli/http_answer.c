@@ -122,6 +122,7 @@ static enum status take_header(struct http_client *c, struct bytes line, struct 
             out->retry_after_s = (unsigned)number;
     } else if (is_word(name, "content-type")) {
         out->is_json = memmem(value.ptr, value.len, "json", 4) != NULL;
+        out->is_events = bytes_start_with(value, BYTES_LITERAL("text/event-stream"));
     }
     return OK;
 }

@@ -47,6 +47,7 @@ struct http_reply {
     unsigned status;
     unsigned retry_after_s; /* 0: not said */
     bool is_json;           /* application/json, problem+json, x-ndjson */
+    bool is_events;         /* text/event-stream */
     struct bytes body;      /* whole; borrowed until the next call of this client */
 };
 

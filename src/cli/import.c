@@ -17,7 +17,8 @@ int verb_import(const struct command *command, int argc, char **argv)
     int code;
 
     if (!cli_open(&cli, command, specs, 1, argc, argv, &code)) return code;
-    struct ask ask = {.method = "POST", .type = "application/x-ndjson"};
+    if (id != NULL && id[0] == '\0') return cli_close(&cli, cli_empty_word(&cli, "--id"));
+    struct ask ask = {.method = "POST", .type = "application/x-ndjson", .needs = "id"};
     if (!cli_read_file(&cli, cli.words.items[0], &ask.body, &code)) return cli_close(&cli, code);
     ask.path = cli_path(&cli, "/v1/instances:import");
     if (id != NULL) ask.path = url_parameter(&cli.arena, ask.path, "id", id);

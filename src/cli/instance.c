@@ -41,7 +41,8 @@ int instance_wait(struct cli *cli, const char *id, struct value *out)
         int64_t left_ms = cli_time_left_ms(cli, WAIT_MS);
         int64_t begun_ns = clock_mono_ns();
         struct ask ask = {.path = cli_path(cli, "/v1/instances/%s", id),
-                          .wait_s = (uint64_t)left_ms / 1000};
+                          .wait_s = (uint64_t)left_ms / 1000,
+                          .needs = "status"};
         ask.timeout_ms = 10000; /* beyond the wait: the answer "not yet" is better than none */
         int code = cli_ask(cli, &ask);
         if (code != EXIT_CODE_OK) return code;

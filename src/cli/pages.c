@@ -12,7 +12,7 @@ struct pages pages_begin(struct cli *cli, const char *path)
 static bool page_ask(struct pages *p)
 {
     struct arena *arena = &p->cli->arena;
-    struct ask ask = {.path = url_parameter(arena, p->path, "cursor", p->cursor)};
+    struct ask ask = {.path = url_parameter(arena, p->path, "cursor", p->cursor), .needs = "items"};
 
     p->code = cli_ask(p->cli, &ask);
     p->cursor = p->code == EXIT_CODE_OK ? member_text(arena, ask.value, "next") : "";

@@ -229,7 +229,8 @@ static int list_pages(struct cli *cli, struct printer *p, const char *path, uint
         (void)snprintf(count, sizeof count, "%llu",
                        (unsigned long long)(left < PAGE_N_MAX ? left : PAGE_N_MAX));
         const char *page = url_parameter(&cli->arena, path, "limit", count);
-        struct ask ask = {.path = url_parameter(&cli->arena, page, "cursor", cursor)};
+        struct ask ask = {.path = url_parameter(&cli->arena, page, "cursor", cursor),
+                          .needs = "items"};
         int exit_code = cli_ask(cli, &ask);
         if (exit_code != EXIT_CODE_OK) return exit_code;
         struct value_cursor items = value_begin(value_member(ask.value, "items"));
@@ -274,7 +275,7 @@ int list_run(const struct command *command, int argc, char **argv, const char *p
     int code;
 
     if (!cli_open(&cli, command, NULL, 0, argc, argv, &code)) return code;
-    struct ask ask = {.path = path};
+    struct ask ask = {.path = path, .needs = "items"};
     code = cli_ask(&cli, &ask);
     if (code == EXIT_CODE_OK) print_items(&cli, ask.value, columns, columns_n, nothing);
     return cli_close(&cli, code);

@@ -77,16 +77,29 @@ static int find_server(struct cli *cli)
     const char *server = NULL;
     const char *hub = NULL;
 
-    context_current(&cli->arena, &server, &hub);
     cli->hub_given = cli->hub;
     cli->server = first_of(cli->server, getenv("NORN_SERVER"));
-    cli->server = first_of(first_of(cli->server, server), SERVER_DEFAULT);
     cli->hub = first_of(cli->hub, getenv("NORN_HUB"));
+    bool is_known = context_current(&cli->arena, &server, &hub);
+    /* not the default instead: that may be another server */
+    if (!is_known && (first_of(cli->server, NULL) == NULL || first_of(cli->hub, NULL) == NULL))
+        return context_damaged(cli);
+    cli->server = first_of(first_of(cli->server, server), SERVER_DEFAULT);
     cli->hub = first_of(first_of(cli->hub, hub), "default");
     const char *problem = url_parse(cli->server, &cli->url);
     if (problem == NULL) return EXIT_CODE_OK;
     return cli_failf(cli, EXIT_CODE_USAGE, "bad-server", "the server \"%s\" cannot be: %s",
                      cli->server, problem);
+}
+
+/* An empty word is a variable of the shell that is not set, and never what was meant: in a path it
+ * would name something else. */
+static int check_words(const struct cli *cli)
+{
+    for (size_t n = 0; n < cli->words.n; n++) {
+        if (cli->words.items[n][0] == '\0') return cli_empty_word(cli, "a word");
+    }
+    return EXIT_CODE_OK;
 }
 
 bool cli_open(struct cli *cli, const struct command *command, const struct option_spec *specs,
@@ -104,7 +117,8 @@ bool cli_open(struct cli *cli, const struct command *command, const struct optio
     cli->now_ns = clock_wall_ns();
     cli->ends_ns = cli->timeout_ms < 0 ? INT64_MAX : clock_mono_ns() + cli->timeout_ms * NS_PER_MS;
     arena_init(&cli->arena, mem_process(), 4096);
-    *exit_code = find_server(cli);
+    *exit_code = check_words(cli);
+    if (*exit_code == EXIT_CODE_OK) *exit_code = find_server(cli);
     http_client_init(&cli->http, mem_process(), &cli->url);
     if (*exit_code == EXIT_CODE_OK) return true;
     (void)cli_close(cli, *exit_code);
@@ -218,6 +232,20 @@ int cli_fail(const struct cli *cli, int exit_code, const char *code, const char 
     }
     (void)fputc('\n', stderr);
     return exit_code;
+}
+
+int cli_empty_word(const struct cli *cli, const char *which)
+{
+    char detail[64];
+
+    (void)snprintf(detail, sizeof detail, "%s is empty", which);
+    return cli_fail(cli, EXIT_CODE_USAGE, "bad-words", detail, "is a variable not set?");
+}
+
+int cli_no_format(struct cli *cli, const char *formats)
+{
+    return cli_failf(cli, EXIT_CODE_USAGE, "bad-format", "there is no -o %s of it: give %s",
+                     cli->format_text, formats);
 }
 
 int cli_failf(struct cli *cli, int exit_code, const char *code, const char *format, ...)

@@ -83,6 +83,10 @@ int cli_fail(const struct cli *cli, int exit_code, const char *code, const char 
 /* The same with a sentence made here. */
 __attribute__((format(printf, 4, 5))) int cli_failf(struct cli *cli, int exit_code,
                                                     const char *code, const char *format, ...);
+/* EXIT_CODE_USAGE: the format that was asked for is not among these, "table or json". */
+int cli_no_format(struct cli *cli, const char *formats);
+/* EXIT_CODE_USAGE: which ("--id") is the empty text. */
+int cli_empty_word(const struct cli *cli, const char *which);
 /* True when it was confirmed: --yes, or asked and answered on a terminal. Else *exit_code is
  * EXIT_CODE_UNCONFIRMED after a message (nobody to ask), or EXIT_CODE_FAILED (no). */
 bool cli_confirm(struct cli *cli, const char *question, int *exit_code);
@@ -98,13 +102,22 @@ struct ask {
     uint64_t wait_s;     /* Prefer: wait=N */
     int64_t timeout_ms;  /* 0 = as --timeout says, or 30 s */
     unsigned allowed;    /* this status is no error either */
+    /* A good answer is one JSON object, unless it is said here; something else comes from somebody
+     * who is no norn server, and nothing was done. */
+    const char *needs; /* members it must have: "purged isComplete"; NULL = none */
+    bool is_lines;     /* an object in each line: value.raw are all of them */
+    bool is_text;      /* anything: value.raw is it */
     /* the answer */
     unsigned status;
+    bool is_json;           /* by its content type */
     unsigned retry_after_s; /* 0: not said */
     struct value value;     /* lives in the arena */
 };
-/* EXIT_CODE_OK for any 2xx; else what was wrong was said, and it is the exit code for it. */
+/* EXIT_CODE_OK for a 2xx that can be read; else what was wrong was said, and it is the exit code
+ * for it. */
 int cli_ask(struct cli *cli, struct ask *ask);
+/* Says that an answer, or a part of it, is none of a norn server. Answers EXIT_CODE_FAILED. */
+int cli_bad_answer(struct cli *cli, const char *method, const char *path);
 /* The same without a message: for tries. detail (may be NULL) points to the reason, in the arena
  * or in cli->http. */
 int cli_try(struct cli *cli, struct ask *ask, const char **detail);
@@ -137,7 +150,10 @@ bool cli_payload(struct cli *cli, const char *text, struct bytes *out, int *exit
 /* The contents of a file or, "-", the standard input; not looked into. */
 bool cli_read_file(struct cli *cli, const char *path, struct bytes *out, int *exit_code);
 
-/* server and hub of the context in use; NULL for what it does not say. In the arena. */
-void context_current(struct arena *arena, const char **server, const char **hub);
+/* server and hub of the context in use; NULL for what it does not say. In the arena. False: there
+ * is a file of contexts that cannot be read. */
+bool context_current(struct arena *arena, const char **server, const char **hub);
+/* Says that the file of contexts cannot be read. Answers EXIT_CODE_USAGE. */
+int context_damaged(struct cli *cli);
 
 #endif

@@ -48,7 +48,7 @@ static void collect(struct cli *cli, struct sample *sample, struct value v, cons
 
 static int sample_take(struct cli *cli, struct sample *sample)
 {
-    struct ask ask = {.path = "/v1/stats"};
+    struct ask ask = {.path = "/v1/stats", .needs = "counters"};
 
     int code = cli_ask(cli, &ask);
     sample->n = 0;

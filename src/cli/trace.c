@@ -217,7 +217,8 @@ static int put_instance(struct trace *trace, const char *id, const char *prefix,
     int64_t begun_ns = 0;
     int64_t ended_ns = 0;
     const char *path = cli_instance_path(cli, id, NULL);
-    struct ask ask = {.path = url_parameter(&cli->arena, path, "payloads", "false")};
+    struct ask ask = {.path = url_parameter(&cli->arena, path, "payloads", "false"),
+                      .needs = "status"};
 
     int code = depth == 0 ? cli_ask(cli, &ask) : cli_try(cli, &ask, NULL);
     put_colored(trace, id, COLOR_BOLD);
@@ -351,6 +352,8 @@ int verb_trace(const struct command *command, int argc, char **argv)
     int code;
 
     if (!cli_open(&cli, command, specs, 3, argc, argv, &code)) return code;
+    if (!cli_is_table(&cli))
+        return cli_close(&cli, cli_no_format(&cli, "table; norn history has the events as JSON"));
     struct trace trace = {.cli = &cli, .depth_max = (unsigned)depth};
     const char *id = cli.words.items[0];
     buffer_init(&trace.out, mem_process());

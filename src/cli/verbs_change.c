@@ -3,7 +3,7 @@
  * norn raise, suspend, resume, terminate, rewind, restart, resubmit: one instance or a few, by id.
  */
 #include "cli/form.h"
-#include "cli/print.h"
+#include "cli/instance.h"
 #include "cli/verbs.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@
 int verb_raise(const struct command *command, int argc, char **argv)
 {
     struct cli cli;
-    struct ask ask = {.method = "POST"};
+    struct ask ask = {.method = "POST", .needs = "id"};
     int code;
 
     if (!cli_open(&cli, command, NULL, 0, argc, argv, &code)) return code;
@@ -24,6 +24,21 @@ int verb_raise(const struct command *command, int argc, char **argv)
     return cli_close(&cli, code);
 }
 
+/* The server takes it for one that has ended too, where nothing happens: a person should know. */
+static int check_suspended(struct cli *cli, const char *id)
+{
+    const char *path =
+        url_parameter(&cli->arena, cli_instance_path(cli, id, NULL), "payloads", "false");
+    struct ask ask = {.path = path, .needs = "status"};
+    int code = cli_ask(cli, &ask);
+
+    if (code != EXIT_CODE_OK) return code;
+    const char *status = member_text(&cli->arena, ask.value, "status");
+    if (!status_is_ended(status)) return EXIT_CODE_OK;
+    return cli_failf(cli, EXIT_CODE_FAILED, "ended", "%s has ended, it is %s: nothing was done", id,
+                     status);
+}
+
 /* The same request for every id that was given; goes on after one that fails, and answers the first
  * failure. */
 static int for_each_id(struct cli *cli, const char *verb, const char *done, struct bytes body)
@@ -32,8 +47,13 @@ static int for_each_id(struct cli *cli, const char *verb, const char *done, stru
 
     for (size_t n = 0; n < cli->words.n; n++) {
         const char *id = cli->words.items[n];
-        struct ask ask = {.method = "POST", .path = cli_instance_path(cli, id, verb), .body = body};
-        int code = ask_done(cli, &ask, done, id);
+        struct ask ask = {.method = "POST",
+                          .path = cli_instance_path(cli, id, verb),
+                          .body = body,
+                          .needs = "id"};
+        int code = cli_ask(cli, &ask);
+        if (code == EXIT_CODE_OK && strcmp(verb, "suspend") == 0) code = check_suspended(cli, id);
+        if (code == EXIT_CODE_OK) print_done(cli, done, id, ask.value);
         if (first == EXIT_CODE_OK) first = code;
     }
     return first;
@@ -109,7 +129,7 @@ int verb_restart(const struct command *command, int argc, char **argv)
     if (!cli_open(&cli, command, specs, 1, argc, argv, &code)) return code;
     form_begin(&body);
     form_flag(&body, "newId", has_new_id);
-    struct ask ask = {.method = "POST", .body = form_end(&body, &cli, true)};
+    struct ask ask = {.method = "POST", .body = form_end(&body, &cli, true), .needs = "id"};
     ask.path = cli_path(&cli, "/v1/instances/%s/restart", cli.words.items[0]);
     code = cli_ask(&cli, &ask);
     if (code == EXIT_CODE_OK) {
@@ -130,7 +150,7 @@ int verb_resubmit(const struct command *command, int argc, char **argv)
     if (!cli_open(&cli, command, NULL, 0, argc, argv, &code)) return code;
     const char *id = cli.words.items[0];
     const char *task = cli_word(&cli, 1);
-    struct ask ask = {.method = "POST"};
+    struct ask ask = {.method = "POST", .needs = "id"};
     ask.path = cli_path(&cli, "/v1/instances/%s/tasks/%s/resubmit", id, task == NULL ? "-" : task);
     code = ask_done(&cli, &ask, "resubmitted", id);
     return cli_close(&cli, code);

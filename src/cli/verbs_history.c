@@ -125,7 +125,15 @@ static int history_table(struct cli *cli, const char *path)
 
 /* ---- as it happens ---- */
 
-typedef void follow_fn(struct cli *cli, const struct sse_event *event, bool *is_end);
+/* False: the event cannot be read. */
+typedef bool follow_fn(struct cli *cli, const struct sse_event *event, bool *is_end);
+
+/* What is left of a connection that broke; its error has been told. */
+static void reset(struct cli *cli)
+{
+    http_client_close(&cli->http);
+    http_client_init(&cli->http, mem_process(), &cli->url);
+}
 
 /* One connection, until it breaks, the time is over or fn has seen the end. */
 static int follow_once(struct cli *cli, const char *path, char *last_id, size_t last_id_size,
@@ -142,30 +150,38 @@ static int follow_once(struct cli *cli, const char *path, char *last_id, size_t 
     struct http_call call = {.method = "GET", .path = path, .headers = headers};
     call.timeout_ms = cli_time_left_ms(cli, 30000);
     enum status status = http_client_begin(&cli->http, &call, &reply);
+    if (status == OK && reply.status == 200 && !reply.is_events) {
+        reset(cli);
+        return cli_bad_answer(cli, NULL, path);
+    }
     if (status == OK && reply.status != 200) {
         struct ask ask = {.path = path};
-        http_client_close(&cli->http);
-        http_client_init(&cli->http, mem_process(), &cli->url);
+        reset(cli);
         return cli_ask(cli, &ask); /* once more, to hear why */
     }
+    bool is_read = true;
     sse_init(&reader, &cli->http);
-    while (status == OK && !*is_end) {
+    while (status == OK && is_read && !*is_end) {
         int64_t left_ms = cli_time_left_ms(cli, SILENCE_MS);
         if (left_ms == 0) break;
         struct arena kept = cli_arena_swap(cli);
         status = sse_next(&reader, &event, left_ms);
         if (status == OK) {
             (void)snprintf(last_id, last_id_size, "%s", event.id);
-            fn(cli, &event, is_end);
+            is_read = fn(cli, &event, is_end);
         }
         cli_arena_restore(cli, kept);
     }
     sse_release(&reader);
-    http_client_close(&cli->http);
-    http_client_init(&cli->http, mem_process(), &cli->url);
-    if (*is_end) return EXIT_CODE_OK;
-    if (cli_time_left_ms(cli, 1) == 0) return EXIT_CODE_TIMEOUT;
-    return status == E_CLOSED || status == E_TIMEOUT ? EXIT_CODE_OK : cli_unreachable(cli, status);
+    int code = EXIT_CODE_OK;
+    if (!is_read)
+        code = cli_bad_answer(cli, NULL, path);
+    else if (!*is_end && cli_time_left_ms(cli, 1) == 0)
+        code = EXIT_CODE_TIMEOUT;
+    else if (!*is_end && status != E_CLOSED && status != E_TIMEOUT)
+        code = cli_unreachable(cli, status);
+    reset(cli);
+    return code;
 }
 
 /* Goes on where it was after a break. */
@@ -182,17 +198,19 @@ static int follow(struct cli *cli, const char *path, follow_fn *fn)
     return code;
 }
 
-static void follow_history(struct cli *cli, const struct sse_event *event, bool *is_end)
+static bool follow_history(struct cli *cli, const struct sse_event *event, bool *is_end)
 {
     if (strcmp(event->event, "end") == 0) *is_end = true;
-    if (strcmp(event->event, "history") != 0) return;
+    if (strcmp(event->event, "history") != 0) return true;
     struct value v = value_parse(event->data, NULL);
+    if (v.type != JSON_OBJECT) return false;
     if (cli_is_table(cli)) {
         event_line(cli, v);
-        return;
+        return true;
     }
     (void)printf("%.*s\n", (int)v.raw.len, (const char *)v.raw.ptr);
     (void)fflush(stdout);
+    return true;
 }
 
 int verb_history(const struct command *command, int argc, char **argv)
@@ -222,7 +240,7 @@ int verb_history(const struct command *command, int argc, char **argv)
 
 /* ---- changes of all instances ---- */
 
-static void follow_events(struct cli *cli, const struct sse_event *event, bool *is_end)
+static bool follow_events(struct cli *cli, const struct sse_event *event, bool *is_end)
 {
     struct value v = value_parse(event->data, NULL);
     struct buffer line;
@@ -231,16 +249,16 @@ static void follow_events(struct cli *cli, const struct sse_event *event, bool *
     int64_t time_ns = 0;
 
     (void)is_end;
+    if (v.type != JSON_OBJECT) return false;
     if (cli_is_json(cli)) {
-        (void)printf("{\"event\":\"%s\",\"data\":%.*s}\n", event->event,
-                     v.raw.len == 0 ? 4 : (int)v.raw.len,
-                     v.raw.len == 0 ? "null" : (const char *)v.raw.ptr);
+        (void)printf("{\"event\":\"%s\",\"data\":%.*s}\n", event->event, (int)v.raw.len,
+                     (const char *)v.raw.ptr);
         (void)fflush(stdout);
-        return;
+        return true;
     }
     if (strcmp(event->event, "gap") == 0) {
         cli_say(cli, "some events were missed here\n");
-        return;
+        return true;
     }
     if (value_time(&cli->arena, value_member(v, "time"), &time_ns))
         (void)time_format(time_ns, time);
@@ -257,6 +275,7 @@ static void follow_events(struct cli *cli, const struct sse_event *event, bool *
     print_buffer(&line);
     (void)fflush(stdout);
     buffer_release(&line);
+    return true;
 }
 
 int verb_events(const struct command *command, int argc, char **argv)

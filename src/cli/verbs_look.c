@@ -49,7 +49,8 @@ int verb_count(const struct command *command, int argc, char **argv)
     filters_specs(&filters, specs);
     if (!cli_open(&cli, command, specs, FILTERS_N, argc, argv, &code)) return code;
     if (!filters_resolve(&cli, &filters, &code)) return cli_close(&cli, code);
-    struct ask ask = {.path = filters_query(&cli, cli_path(&cli, "/v1/instances:count"), &filters)};
+    struct ask ask = {.path = filters_query(&cli, cli_path(&cli, "/v1/instances:count"), &filters),
+                      .needs = "count"};
     code = cli_ask(&cli, &ask);
     if (code != EXIT_CODE_OK) return cli_close(&cli, code);
     if (cli_is_json(&cli)) {
@@ -122,7 +123,8 @@ int verb_show(const struct command *command, int argc, char **argv)
     if (!cli_open(&cli, command, specs, 1, argc, argv, &code)) return code;
     const char *path = cli_path(&cli, "/v1/instances/%s", cli.words.items[0]);
     struct ask ask = {.path =
-                          url_parameter(&cli.arena, path, "payloads", is_brief ? "false" : NULL)};
+                          url_parameter(&cli.arena, path, "payloads", is_brief ? "false" : NULL),
+                      .needs = "id status"};
     code = cli_ask(&cli, &ask);
     if (code == EXIT_CODE_OK) {
         print_object(&cli, show_columns, sizeof show_columns / sizeof show_columns[0], ask.value);
@@ -146,7 +148,7 @@ int verb_result(const struct command *command, int argc, char **argv)
     if (is_waiting) {
         code = instance_wait(&cli, id, &instance);
     } else {
-        struct ask ask = {.path = cli_path(&cli, "/v1/instances/%s", id)};
+        struct ask ask = {.path = cli_path(&cli, "/v1/instances/%s", id), .needs = "status"};
         code = cli_ask(&cli, &ask);
         instance = ask.value;
     }
@@ -247,7 +249,10 @@ int verb_why(const struct command *command, int argc, char **argv)
     int code;
 
     if (!cli_open(&cli, command, NULL, 0, argc, argv, &code)) return code;
-    struct ask ask = {.path = cli_path(&cli, "/v1/instances/%s/why", cli.words.items[0])};
+    if (!cli_is_table(&cli) && !cli_is_json(&cli))
+        return cli_close(&cli, cli_no_format(&cli, "table, json or jsonl"));
+    struct ask ask = {.path = cli_path(&cli, "/v1/instances/%s/why", cli.words.items[0]),
+                      .needs = "id"};
     code = cli_ask(&cli, &ask);
     if (code == EXIT_CODE_OK) {
         if (cli_is_table(&cli))

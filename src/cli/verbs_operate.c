@@ -89,7 +89,8 @@ int verb_entity_show(const struct command *command, int argc, char **argv)
 
     if (!cli_open(&cli, command, NULL, 0, argc, argv, &code)) return code;
     struct ask ask = {
-        .path = cli_path(&cli, "/v1/entities/%s/%s", cli.words.items[0], cli.words.items[1])};
+        .path = cli_path(&cli, "/v1/entities/%s/%s", cli.words.items[0], cli.words.items[1]),
+        .needs = "key"};
     code = cli_ask(&cli, &ask);
     if (code == EXIT_CODE_OK) print_object(&cli, columns, N(columns), ask.value);
     return cli_close(&cli, code);
@@ -98,7 +99,7 @@ int verb_entity_show(const struct command *command, int argc, char **argv)
 int verb_entity_signal(const struct command *command, int argc, char **argv)
 {
     struct cli cli;
-    struct ask ask = {.method = "POST"};
+    struct ask ask = {.method = "POST", .needs = "id"};
     int code;
 
     if (!cli_open(&cli, command, NULL, 0, argc, argv, &code)) return code;
@@ -126,7 +127,7 @@ int verb_backup(const struct command *command, int argc, char **argv)
                                         "norn backup \"$PWD/backup-1\""));
     form_begin(&body);
     form_text(&body, "path", path);
-    struct ask ask = {.method = "POST", .path = "/v1/backup"};
+    struct ask ask = {.method = "POST", .path = "/v1/backup", .needs = "path"};
     ask.body = form_end(&body, &cli, false);
     ask.timeout_ms = cli_time_left_ms(&cli, INT64_C(86400000)); /* as long as it takes */
     code = cli_ask(&cli, &ask);

@@ -45,6 +45,7 @@ int verb_queue_receive(const struct command *command, int argc, char **argv)
     form_text(&body, "lock", lock);
     form_text(&body, "consumer", consumer);
     struct ask ask = {.method = "POST", .body = form_end(&body, &cli, false), .timeout_ms = 90000};
+    ask.needs = "items";
     ask.path = cli_path(&cli, "/v1/queues/%s/receive", cli.words.items[0]);
     code = cli_ask(&cli, &ask);
     if (code == EXIT_CODE_OK)
@@ -147,7 +148,8 @@ int verb_dead_letter_show(const struct command *command, int argc, char **argv)
     int code;
 
     if (!cli_open(&cli, command, NULL, 0, argc, argv, &code)) return code;
-    struct ask ask = {.path = cli_path(&cli, "/v1/dead-letters/%s", cli.words.items[0])};
+    struct ask ask = {.path = cli_path(&cli, "/v1/dead-letters/%s", cli.words.items[0]),
+                      .needs = "id"};
     code = cli_ask(&cli, &ask);
     if (code == EXIT_CODE_OK)
         print_object(&cli, dead_show_columns, N(dead_show_columns), ask.value);

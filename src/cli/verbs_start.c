@@ -98,6 +98,7 @@ static int start(struct cli *cli, const struct start_options *o, const char **id
     int code = EXIT_CODE_OK;
     bool is_put = o->id != NULL && o->reuse == NULL;
 
+    if (o->id != NULL && o->id[0] == '\0') return cli_empty_word(cli, "--id");
     form_begin(&body);
     if (!is_put) form_text(&body, "id", o->id);
     form_text(&body, "reuse", o->reuse);
@@ -106,12 +107,12 @@ static int start(struct cli *cli, const struct start_options *o, const char **id
         buffer_release(&body.text);
         return code;
     }
-    struct ask ask = {.method = is_put ? "PUT" : "POST", .body = form_end(&body, cli, false)};
+    struct ask ask = {
+        .method = is_put ? "PUT" : "POST", .body = form_end(&body, cli, false), .needs = "id"};
     ask.path = is_put ? cli_path(cli, "/v1/instances/%s", o->id) : cli_path(cli, "/v1/instances");
     code = cli_ask(cli, &ask);
     if (code != EXIT_CODE_OK) return code;
     *id = member_text(&cli->arena, ask.value, "id");
-    if (*id[0] == '\0' && o->id != NULL) *id = o->id;
     return EXIT_CODE_OK;
 }
 
@@ -159,69 +160,134 @@ int verb_run(const struct command *command, int argc, char **argv)
 
 #define BATCH_LINES_MAX 1000u
 #define BATCH_SIZE_MAX ((size_t)4 << 20)
+#define BACKLOG_WAIT_MS 1000
 
 struct batch_start {
     struct cli *cli;
     struct progress progress;
-    uint64_t lines_n; /* sent so far */
+    uint64_t sent_n;
     uint64_t started_n;
     uint64_t refused_n;
+    /* of the next request; the lines are borrowed from the file */
+    size_t n;
+    struct bytes lines[BATCH_LINES_MAX];
+    uint64_t numbers[BATCH_LINES_MAX]; /* in the file, from 1 on */
 };
 
-/* The answers to one request, a line each. */
-static void take_answers(struct batch_start *batch, struct bytes lines)
+/* The answer to one line. False: the backlog is full, it is to be sent again. */
+static bool take_answer(struct batch_start *batch, struct value answer, uint64_t number)
 {
-    while (lines.len > 0) {
-        const uint8_t *end = memchr(lines.ptr, '\n', lines.len);
-        size_t len = end == NULL ? lines.len : (size_t)(end - lines.ptr);
-        struct value answer = value_parse(bytes_make(lines.ptr, len), NULL);
-        struct value problem = value_member(answer, "problem");
-        struct arena *arena = &batch->cli->arena;
-        uint64_t line = batch->lines_n + (uint64_t)member_int64(answer, "line", 0);
-        if (problem.type == JSON_OBJECT) {
-            batch->refused_n++;
-            (void)cli_failf(batch->cli, 0, member_text(arena, problem, "code"), "line %llu: %s",
-                            (unsigned long long)line, member_text(arena, problem, "detail"));
-        } else if (answer.type == JSON_OBJECT) {
-            batch->started_n++;
-            (void)puts(member_text(arena, answer, "id"));
-        }
-        lines.ptr += len + (end == NULL ? 0 : 1);
-        lines.len -= len + (end == NULL ? 0 : 1);
+    struct arena *arena = &batch->cli->arena;
+    struct value problem = value_member(answer, "problem");
+
+    if (problem.type != JSON_OBJECT) {
+        batch->started_n++;
+        (void)puts(member_text(arena, answer, "id"));
+        return true;
     }
+    const char *code = member_text(arena, problem, "code");
+    if (strcmp(code, "backlog-full") == 0) return false;
+    batch->refused_n++;
+    (void)cli_failf(batch->cli, 0, code, "line %llu: %s", (unsigned long long)number,
+                    member_text(arena, problem, "detail"));
+    return true;
 }
 
-static int send_lines(struct batch_start *batch, struct bytes lines, uint64_t lines_n)
+/* The answers to one request, a line each, in the order of its lines; those that are to be sent
+ * again stay. False: there are not as many as lines. */
+static bool take_answers(struct batch_start *batch, struct bytes answers)
 {
-    struct ask ask = {.method = "POST",
-                      .path = cli_path(batch->cli, "/v1/instances:batch"),
-                      .type = "application/x-ndjson",
-                      .body = lines};
-    int code = cli_ask(batch->cli, &ask);
+    size_t kept_n = 0;
+    size_t n = 0;
 
+    for (; n < batch->n && answers.len > 0; n++) {
+        const uint8_t *end = memchr(answers.ptr, '\n', answers.len);
+        size_t len = end == NULL ? answers.len : (size_t)(end - answers.ptr);
+        size_t over = end == NULL ? len : len + 1;
+        struct value answer = value_parse(bytes_make(answers.ptr, len), NULL);
+        if (!take_answer(batch, answer, batch->numbers[n])) {
+            batch->lines[kept_n] = batch->lines[n];
+            batch->numbers[kept_n++] = batch->numbers[n];
+        }
+        answers = bytes_make(answers.ptr + over, answers.len - over);
+    }
+    bool is_whole = n == batch->n;
+    batch->n = kept_n;
+    return is_whole;
+}
+
+static int send_once(struct batch_start *batch)
+{
+    struct cli *cli = batch->cli;
+    struct buffer body;
+    struct ask ask = {.method = "POST",
+                      .path = cli_path(cli, "/v1/instances:batch"),
+                      .type = "application/x-ndjson",
+                      .is_lines = true};
+
+    buffer_init(&body, mem_process());
+    for (size_t n = 0; n < batch->n; n++) {
+        buffer_append_bytes(&body, batch->lines[n]);
+        buffer_u8(&body, '\n');
+    }
+    ask.body = buffer_view(&body);
+    int code = body.failed ? cli_fail(cli, EXIT_CODE_FAILED, "no-memory", "out of memory", NULL)
+                           : cli_ask(cli, &ask);
+    buffer_release(&body);
     if (code != EXIT_CODE_OK) return code;
-    take_answers(batch, ask.value.raw);
-    batch->lines_n += lines_n;
-    progress_show(&batch->progress, batch->lines_n);
+    size_t sent_n = batch->n;
+    if (!take_answers(batch, ask.value.raw)) return cli_bad_answer(cli, ask.method, ask.path);
+    batch->sent_n += sent_n - batch->n;
+    progress_show(&batch->progress, batch->sent_n);
+    return EXIT_CODE_OK;
+}
+
+/* Until all are started or refused: those for which there is no room in the backlog wait here. */
+static int send_lines(struct batch_start *batch)
+{
+    bool has_waited = false;
+
+    while (batch->n > 0) {
+        struct arena kept = cli_arena_swap(batch->cli);
+        int code = send_once(batch);
+        cli_arena_restore(batch->cli, kept);
+        if (code != EXIT_CODE_OK) return code;
+        if (batch->n == 0) break;
+        if (!has_waited) cli_say(batch->cli, "the backlog is full: waiting for room\n");
+        has_waited = true;
+        cli_sleep_ms(cli_time_left_ms(batch->cli, BACKLOG_WAIT_MS));
+        if (cli_time_left_ms(batch->cli, 1) == 0)
+            return cli_failf(batch->cli, EXIT_CODE_TIMEOUT, "backlog-full",
+                             "the time is over, and the backlog is full; line %llu is not started",
+                             (unsigned long long)batch->numbers[0]);
+    }
     return EXIT_CODE_OK;
 }
 
 static int send_all(struct batch_start *batch, struct bytes text)
 {
-    size_t first = 0;
-    uint64_t lines_n = 0;
+    uint64_t number = 0;
+    size_t size = 0;
+    int code = EXIT_CODE_OK;
 
-    for (size_t at = 0; at < text.len; at++) {
-        bool is_last = at + 1 == text.len;
-        if (text.ptr[at] != '\n' && !is_last) continue;
-        lines_n++;
-        if (!is_last && lines_n < BATCH_LINES_MAX && at - first < BATCH_SIZE_MAX) continue;
-        int code = send_lines(batch, bytes_make(text.ptr + first, at + 1 - first), lines_n);
-        if (code != EXIT_CODE_OK) return code;
-        first = at + 1;
-        lines_n = 0;
+    while (text.len > 0 && code == EXIT_CODE_OK) {
+        const uint8_t *end = memchr(text.ptr, '\n', text.len);
+        size_t len = end == NULL ? text.len : (size_t)(end - text.ptr);
+        size_t over = end == NULL ? len : len + 1;
+        struct bytes line = bytes_make(text.ptr, len);
+        text = bytes_make(text.ptr + over, text.len - over);
+        number++;
+        if (line.len > 0 && line.ptr[line.len - 1] == '\r') line.len--;
+        if (line.len > 0) {
+            batch->lines[batch->n] = line;
+            batch->numbers[batch->n++] = number;
+            size += line.len;
+        }
+        if (batch->n < BATCH_LINES_MAX && size < BATCH_SIZE_MAX && text.len > 0) continue;
+        code = send_lines(batch);
+        size = 0;
     }
-    return EXIT_CODE_OK;
+    return code;
 }
 
 int verb_batch_start(const struct command *command, int argc, char **argv)

@@ -100,7 +100,8 @@ static size_t print_groups(struct cli *cli, struct value stream, const char *onl
 
 static int stream_get(struct cli *cli, struct ask *ask)
 {
-    *ask = (struct ask){.path = cli_path(cli, "/v1/streams/%s", cli->words.items[0])};
+    *ask =
+        (struct ask){.path = cli_path(cli, "/v1/streams/%s", cli->words.items[0]), .needs = "name"};
     return cli_ask(cli, ask);
 }
 
@@ -207,6 +208,7 @@ int verb_stream_append(const struct command *command, int argc, char **argv)
                        : cli_payload(&cli, value, &ask.body, &code);
     if (!is_read) return cli_close(&cli, code);
     ask.type = is_lines ? "application/x-ndjson" : "application/json";
+    ask.needs = is_lines ? "appended" : "offset";
     const char *path = cli_path(&cli, "/v1/streams/%s", cli.words.items[0]);
     path = url_parameter(&cli.arena, path, "key", key);
     ask.path = url_parameter(&cli.arena, path, "partition", partition);
@@ -271,7 +273,7 @@ int verb_stream_read(const struct command *command, int argc, char **argv)
         OPTION_TEXT("wait", "DURATION", "for messages when there are none", NULL, &wait),
     };
     struct cli cli;
-    struct ask ask = {.timeout_ms = 90000};
+    struct ask ask = {.timeout_ms = 90000, .needs = "items"};
     int code;
 
     if (!cli_open(&cli, command, specs, N(specs), argc, argv, &code)) return code;

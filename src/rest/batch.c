@@ -19,13 +19,15 @@
 
 struct batch_line {
     struct errand *errand;
+    uint32_t number; /* in the body, from 1 on; empty ones count, as in an editor */
     bool is_done;
 };
 
 struct batch {
     struct ask *ask;
     struct bytes rest;   /* of the body: lines that were not begun */
-    uint32_t begun_n;    /* lines */
+    uint32_t begun_n;    /* lines with something in them */
+    uint32_t line_n;     /* lines before rest, all of them */
     uint32_t sent_n;     /* answers; begun_n - sent_n are in the ring */
     bool is_filling;     /* batch_fill() is running: answers inside of it are seen by it */
     bool is_stuck;       /* the engine took none: tried again by time */
@@ -44,7 +46,7 @@ static void outcome_begin(struct json *j, struct errand *errand)
     json_init(j, &errand->reply);
     json_object_begin(j);
     json_key(j, "line");
-    json_uint64(j, errand->number + 1);
+    json_uint64(j, line_at(batch_of(errand_ask(errand)), (uint32_t)errand->number)->number);
 }
 
 static void outcome_end(struct json *j, struct errand *errand)
@@ -99,7 +101,7 @@ static void on_started(struct errand *errand)
 /* ---- beginning lines ---- */
 
 /* False: the engine takes nothing now; the line is to be begun again. */
-static bool line_begin(struct batch *b, struct bytes line)
+static bool line_begin(struct batch *b, struct bytes line, uint32_t number)
 {
     struct ask *ask = b->ask;
     struct start wish = {.is_put = false};
@@ -116,7 +118,7 @@ static bool line_begin(struct batch *b, struct bytes line)
             return false;
         }
         ask->errands_n++;
-        *line_at(b, b->begun_n++) = (struct batch_line){.errand = errand};
+        *line_at(b, b->begun_n++) = (struct batch_line){.errand = errand, .number = number};
         write_problem(errand, BYTES_NONE, error.problem, error.detail);
         return true;
     }
@@ -128,7 +130,7 @@ static bool line_begin(struct batch *b, struct bytes line)
         return false;
     }
     ask->errands_n++;
-    *line_at(b, b->begun_n++) = (struct batch_line){.errand = errand};
+    *line_at(b, b->begun_n++) = (struct batch_line){.errand = errand, .number = number};
     return true;
 }
 
@@ -167,6 +169,14 @@ static void batch_end(struct batch *b)
     ask_finish(ask, is_whole);
 }
 
+static uint32_t lines_between(const uint8_t *from, const uint8_t *to)
+{
+    uint32_t n = 0;
+
+    for (; from < to; from++) n += *from == '\n';
+    return n;
+}
+
 /* Begins lines while there is room for their answers. */
 static void batch_begin(struct batch *b)
 {
@@ -175,8 +185,12 @@ static void batch_begin(struct batch *b)
     while (!b->is_stuck && b->begun_n - b->sent_n < WINDOW_N) {
         struct bytes before = b->rest;
         if (!body_next_line(&b->rest, &line)) break;
-        b->is_stuck = !line_begin(b, line);
-        if (b->is_stuck) b->rest = before;
+        uint32_t number = b->line_n + lines_between(before.ptr, line.ptr) + 1;
+        b->is_stuck = !line_begin(b, line, number);
+        if (b->is_stuck)
+            b->rest = before;
+        else
+            b->line_n = number;
     }
 }
 

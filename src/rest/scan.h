@@ -8,8 +8,11 @@
 #define REST_SCAN_H
 
 #include "base/arena.h"
+#include "wire/json_read.h"
 
 #define SCAN_DEPTH_MAX 192u
+/* Whoever reads our answers finds a payload some levels deep in them. */
+_Static_assert(SCAN_DEPTH_MAX + 16 <= JSON_READ_DEPTH_MAX, "what is taken can be read again");
 
 struct scan {
     const uint8_t *start;

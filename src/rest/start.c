@@ -162,9 +162,11 @@ static bool take_schedule(struct errand *errand, const struct body_value *value,
                       "the field 'scheduledAt' must be a time like 2026-11-16T08:00:00Z");
     }
     start->has_scheduled = true;
-    start->scheduled_ms = ns / NS_PER_MS;
-    /* never early, but no later than the clock goes */
-    if (ns % NS_PER_MS > 0 && start->scheduled_ms < INT64_MAX / NS_PER_MS) start->scheduled_ms++;
+    start->scheduled_ms = ns / NS_PER_MS + (ns % NS_PER_MS > 0 ? 1 : 0); /* never early */
+    if (start->scheduled_ms > INT64_MAX / NS_PER_MS) { /* times are kept in nanoseconds elsewhere */
+        return refuse(error, PROBLEM_BAD_JSON,
+                      "the field 'scheduledAt' must not be after 2262-04-11T23:47:16.854Z");
+    }
     return true;
 }
 

@@ -35,6 +35,15 @@ static void on_received(struct stream_errand *errand)
     stream_errand_json(errand, 200);
 }
 
+/* Without one it is the stream's; none at all would be no lock. False: answered. */
+static bool read_lock(struct ask *ask, const struct body_value *value, int64_t *lock_ms)
+{
+    if (!field_duration_ms(ask, "lock", value, STREAM_LOCK_MS_MAX, lock_ms)) return false;
+    if (!value->has || *lock_ms > 0) return true;
+    ask_problem(ask, PROBLEM_BAD_REQUEST, NULL, "a lock is 1ms to 24h");
+    return false;
+}
+
 static void receive(struct ask *ask)
 {
     static const struct body_field fields[] = {
@@ -45,7 +54,7 @@ static void receive(struct ask *ask)
     if (!body_read(ask, ask_body(ask), &ask->arena, fields, 4, v) ||
         !body_count(ask, "max", &v[0], 1, STREAM_READ_N_MAX, &limit) ||
         !field_duration_ms(ask, "wait", &v[1], STREAM_WAIT_MS_MAX, &wait_ms) ||
-        !field_duration_ms(ask, "lock", &v[2], STREAM_LOCK_MS_MAX, &lock_ms)) {
+        !read_lock(ask, &v[2], &lock_ms)) {
         return;
     }
     struct stream_errand *errand = ask_stream_errand(ask, STREAM_REQUEST_RECEIVE);
@@ -111,7 +120,7 @@ static void renew(struct ask *ask)
     int64_t lock_ms = 0;
 
     if (!body_read(ask, ask_body(ask), &ask->arena, fields, 1, v) ||
-        !field_duration_ms(ask, "lock", &v[0], STREAM_LOCK_MS_MAX, &lock_ms)) {
+        !read_lock(ask, &v[0], &lock_ms)) {
         return;
     }
     answer(ask, STREAM_REQUEST_RENEW, lock_ms, BYTES_NONE);

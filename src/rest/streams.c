@@ -436,6 +436,10 @@ static void read_partition(struct ask *ask)
         !ask_read_duration_ms(ask, "wait", STREAM_WAIT_MS_MAX, &wait_ms)) {
         return;
     }
+    if (of > 1 && !ask_parameter(ask, "reader").has) {
+        ask_bad_parameter(ask, "reader", "is needed with 'of': which of them reads, from 0 on");
+        return;
+    }
     struct stream_errand *errand = ask_stream_errand(ask, STREAM_REQUEST_READ);
     if (errand == NULL) return;
     if (!read_from(ask, &errand->request)) {
@@ -495,6 +499,11 @@ static void get_assignment(struct ask *ask)
     int64_t nodes_n = 1;
 
     if (!ask_read_number(ask, "nodes", 1, STREAM_PARTITIONS_N_MAX, &nodes_n)) return;
+    if (!name.has &&
+        nodes_n > 1) { /* two that forget it would share a part, and nobody has the rest */
+        ask_bad_parameter(ask, "node", "is needed with 'nodes': which of them asks, as in host-3");
+        return;
+    }
     int64_t ordinal = name.has ? ordinal_of(name.value) : 0;
     if (ordinal < 0 || ordinal >= nodes_n) {
         ask_bad_parameter(ask, "node", "must end with a number below 'nodes', as in host-3");

@@ -176,6 +176,16 @@ static void write_execution_id(struct json *j, const uint8_t *id)
     write_text_of(j, "executionId", bytes_make(text, sizeof text));
 }
 
+/* In milliseconds, since it may be a time after 2262 (it came over gRPC or from C); beyond the year
+ * 9999 it has no text, and is left out. */
+static void write_scheduled(struct json *j, int64_t ms)
+{
+    char text[MOMENT_SIZE];
+    size_t len = moment_format(moment_of_ms(ms), MOMENT_SHORTEST, text);
+
+    if (ms != 0 && len > 0) write_text_of(j, "scheduledAt", bytes_make(text, len));
+}
+
 void write_instance(struct json *j, const struct instance_view *view, bool with_payloads)
 {
     json_object_begin(j);
@@ -189,7 +199,7 @@ void write_instance(struct json *j, const struct instance_view *view, bool with_
     write_time_of(j, "createdAt", view->created_ns);
     write_time_of(j, "updatedAt", view->updated_ns);
     if (view->is_terminal) write_time_of(j, "completedAt", view->completed_ns);
-    if (view->scheduled_ms != 0) write_time_of(j, "scheduledAt", view->scheduled_ms * 1000000);
+    write_scheduled(j, view->scheduled_ms);
     write_text_of(j, "parentId", view->parent_id);
     if (with_payloads) {
         write_payload_of(j, "input", view->input);

@@ -5,6 +5,8 @@
  */
 #include "server/state.h"
 
+#include "base/moment.h"
+
 #define NS_PER_MS 1000000
 
 /* What a state has beside its texts. */
@@ -43,7 +45,10 @@ void view_write_state(struct buffer *out, uint32_t number, const struct instance
     pb_put_plain_bytes(out, 2, view->name);
     put_maybe(out, 3, view->version);
     pb_put_plain_varint(out, 4, (uint64_t)view->status);
-    if (view->scheduled_ms != 0) pb_put_timestamp(out, 5, view->scheduled_ms * NS_PER_MS);
+    if (view->scheduled_ms != 0) { /* by way of seconds: nanoseconds end in 2262 */
+        struct moment at = moment_of_ms(view->scheduled_ms);
+        pb_put_timestamp_parts(out, 5, at.seconds, at.nanos);
+    }
     /* Some clients read these two without looking whether they are there. */
     pb_put_timestamp(out, 6, view->created_ns);
     pb_put_timestamp(out, 7, view->updated_ns);

@@ -63,15 +63,27 @@ enum json_type json_peek(struct json_reader *r)
 
 /* ---- objects and arrays ---- */
 
+static uint64_t level_bit(unsigned level) { return UINT64_C(1) << level % 64; }
+
+/* Of the innermost that is open. */
+static bool is_in_object(const struct json_reader *r)
+{
+    unsigned level = r->depth - 1;
+
+    return (r->is_object[level / 64] & level_bit(level)) != 0;
+}
+
 bool json_read_begin(struct json_reader *r)
 {
     enum json_type type = json_peek(r);
 
     if (type != JSON_OBJECT && type != JSON_ARRAY) return fail(r);
     if (r->depth == JSON_READ_DEPTH_MAX) return fail(r);
-    uint64_t bit = UINT64_C(1) << r->depth++;
-    r->is_object = type == JSON_OBJECT ? r->is_object | bit : r->is_object & ~bit;
-    r->has_items &= ~bit;
+    uint64_t bit = level_bit(r->depth);
+    uint64_t *is_object = &r->is_object[r->depth / 64];
+    *is_object = type == JSON_OBJECT ? *is_object | bit : *is_object & ~bit;
+    r->has_items[r->depth / 64] &= ~bit;
+    r->depth++;
     r->at++;
     return true;
 }
@@ -80,16 +92,17 @@ bool json_read_item(struct json_reader *r)
 {
     if (r->failed) return false;
     assert(r->depth > 0);
-    uint64_t bit = UINT64_C(1) << (r->depth - 1);
+    uint64_t bit = level_bit(r->depth - 1);
+    uint64_t *has_items = &r->has_items[(r->depth - 1) / 64];
     skip_space(r);
     if (r->at == r->end) return fail(r);
-    if (*r->at == ((r->is_object & bit) != 0 ? '}' : ']')) {
+    if (*r->at == (is_in_object(r) ? '}' : ']')) {
         r->at++;
         r->depth--;
         return false;
     }
-    if ((r->has_items & bit) != 0 && !read_byte(r, ',')) return false;
-    r->has_items |= bit;
+    if ((*has_items & bit) != 0 && !read_byte(r, ',')) return false;
+    *has_items |= bit;
     return json_peek(r) != JSON_NONE || fail(r);
 }
 
@@ -275,7 +288,7 @@ bool json_skip(struct json_reader *r)
         bool has_ended = r->depth > depth && !json_read_item(r);
         if (r->failed) return false;
         if (has_ended) continue; /* and the one around it goes on */
-        if (r->depth > depth && (r->is_object >> (r->depth - 1) & 1) != 0) {
+        if (r->depth > depth && is_in_object(r)) {
             if (json_peek(r) != JSON_STRING || !skip_string(r) || !read_byte(r, ':')) {
                 return fail(r);
             }

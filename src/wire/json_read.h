@@ -17,15 +17,17 @@
 
 #include "base/bytes.h"
 
-#define JSON_READ_DEPTH_MAX 64
+/* More than the server takes (rest/scan.h): a payload stands some levels deep in its answers. */
+#define JSON_READ_DEPTH_MAX 256u
 
 struct json_reader {
     const uint8_t *at;
     const uint8_t *end;
     bool failed;
-    unsigned depth;     /* open objects and arrays */
-    uint64_t is_object; /* a bit per level: object or array */
-    uint64_t has_items; /* a bit per level: the next item comes after a comma */
+    unsigned depth; /* open objects and arrays */
+    /* a bit per level: object or array; the next item comes after a comma */
+    uint64_t is_object[JSON_READ_DEPTH_MAX / 64];
+    uint64_t has_items[JSON_READ_DEPTH_MAX / 64];
 };
 
 enum json_type {

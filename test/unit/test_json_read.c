@@ -3,6 +3,7 @@
  * The JSON reader: what the standard has is read, what it does not have is refused.
  */
 #include "base/mem.h"
+#include "base/text.h"
 #include "test/lib/test.h"
 #include "wire/json_read.h"
 
@@ -144,6 +145,28 @@ TEST(any_value_is_skipped)
     expect_skip("-", false, NULL);
     expect_skip("nul", false, NULL);
     expect_skip("]", false, NULL);
+}
+
+/* Beyond 64 levels objects are told from arrays as well, and commas are minded. */
+TEST(what_is_deep_is_read)
+{
+    struct buffer text;
+    struct json_reader r;
+
+    buffer_init(&text, mem_process());
+    for (int n = 0; n < 100; n++) buffer_format(&text, "[1,{\"a\":2,\"b\":");
+    buffer_format(&text, "[]");
+    for (int n = 0; n < 100; n++) buffer_format(&text, "},3]");
+    r = json_reader_make(buffer_view(&text));
+    EXPECT(json_skip(&r));
+    EXPECT(r.at == r.end);
+    buffer_clear(&text);
+    for (int n = 0; n < 100; n++) buffer_format(&text, "[");
+    buffer_format(&text, "1 2");
+    for (int n = 0; n < 100; n++) buffer_format(&text, "]");
+    r = json_reader_make(buffer_view(&text));
+    EXPECT(!json_skip(&r));
+    buffer_release(&text);
 }
 
 /* Depth is bounded, so that who recurses with the reader is. */

@@ -144,6 +144,18 @@ TEST(what_was_sent_is_shown)
     rested_close(&world);
 }
 
+/* The last time that can be kept is shown as it was given, in a list as well. */
+TEST(a_start_may_wait_until_the_end_of_time)
+{
+    struct line *line = open_world();
+
+    EXPECT_EQ(201, rested_ask(line, "PUT", "/v1/instances/late", NULL,
+                              "{\"name\":\"wait\",\"scheduledAt\":\"2262-04-11T23:47:16.854Z\"}"));
+    EXPECT_EQ(200, rested_ask(line, "GET", "/v1/instances", NULL, NULL));
+    EXPECT(line_has(line, "\"scheduledAt\":\"2262-04-11T23:47:16.854Z\""));
+    rested_close(&world);
+}
+
 static void expect_bad(struct line *line, const char *body, const char *part)
 {
     EXPECT_EQ(400, rested_ask(line, "POST", "/v1/instances", NULL, body));
@@ -176,6 +188,10 @@ TEST(a_body_that_is_wrong_is_refused_with_the_reason)
     expect_bad(line, "{\"name\":\"a\",\"tags\":{\"norn.x\":\"1\"}}", "norn.");
     expect_bad(line, "{\"name\":\"a\",\"tags\":{\"x\":\"1\",\"x\":\"2\"}}", "twice");
     expect_bad(line, "{\"name\":\"a\",\"scheduledAt\":\"tomorrow\"}", "'scheduledAt'");
+    expect_bad(line, "{\"name\":\"a\",\"scheduledAt\":\"2262-04-11T23:47:16.854775807Z\"}",
+               "'scheduledAt' must not be after 2262");
+    expect_bad(line, "{\"name\":\"a\",\"scheduledAt\":\"2262-04-11T23:47:16.854000001Z\"}",
+               "'scheduledAt' must not be after 2262");
     expect_bad(line, "{\"name\":\"a\",\"reuse\":\"maybe\"}", "'reuse'");
     expect_bad(line, "{\"name\":\"a\",\"replyTo\":\"ftp://x\"}", "'replyTo'");
     expect_bad(line, "{\"name\":\"a\",\"replyTo\":\"/x\"}", "'replyTo'");
@@ -232,7 +248,8 @@ TEST(a_start_waits_for_the_end_or_the_time)
 
 /* ---- batches ---- */
 
-/* Every line has its own answer, in the order of the lines, and none stops the others. */
+/* Every line has its own answer, in the order of the lines, and none stops the others. Empty ones
+ * have none, and count. */
 TEST(a_batch_answers_each_line_in_order)
 {
     struct line *line = open_world();
@@ -250,10 +267,10 @@ TEST(a_batch_answers_each_line_in_order)
                    "{\"line\":1,\"id\":\"a\",\"status\":202}\n{\"line\":2,\"problem\":"
                    "{\"type\":\"urn:norn:error:bad-json\"",
                    80) == 0);
-    EXPECT(line_has(line, "\n{\"line\":3,\"id\":\"a\",\"problem\":{\"type\":\"urn:norn:error:"
+    EXPECT(line_has(line, "\n{\"line\":4,\"id\":\"a\",\"problem\":{\"type\":\"urn:norn:error:"
                           "instance-exists\""));
-    EXPECT(line_has(line, "\n{\"line\":4,\"id\":\"a\",\"status\":200}\n"
-                          "{\"line\":5,\"id\":\"b\",\"status\":202}\n"));
+    EXPECT(line_has(line, "\n{\"line\":5,\"id\":\"a\",\"status\":200}\n"
+                          "{\"line\":6,\"id\":\"b\",\"status\":202}\n"));
     rested_close(&world);
 }
 
