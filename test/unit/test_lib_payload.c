@@ -200,3 +200,15 @@ TEST(a_start_beyond_the_clock_is_refused)
     EXPECT_NORN(NORN_OK, norn_start(w.client, "o", NORN_NONE, &options, NULL));
     world_close(&w);
 }
+
+/* Whether it has ended nobody knows: that is no time-out. */
+TEST(waiting_for_a_server_that_is_not_there_says_so)
+{
+    struct norn_client_options options = NORN_CLIENT_OPTIONS;
+    norn_client *client = NULL;
+    options.address = "127.0.0.1:1";
+    EXPECT_NORN(NORN_OK, norn_client_open(&options, &client));
+    EXPECT_NORN(NORN_E_UNAVAILABLE, norn_get(client, "i", 300, NULL));
+    EXPECT(strstr(norn_client_error(client), "127.0.0.1:1") != NULL);
+    norn_client_close(client);
+}
