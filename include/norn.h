@@ -535,7 +535,8 @@ struct norn_here {
     const char *version;         /* NULL = none */
     uint32_t attempt;            /* of an activity: 1 for the first */
     int64_t complete_by_ms;      /* of an activity: 0 = none */
-    const char *idempotency_key; /* of an activity: the same at every attempt of this call */
+    /* Of an activity: the same at every attempt of this call; another one after a rewind. */
+    const char *idempotency_key;
     size_t stack_used_max;       /* of orchestrators of this worker so far, bytes */
     /* Why the last call answered NORN_E_FAILED; its texts stay until the function ends. */
     struct norn_failure failure;
