@@ -193,7 +193,7 @@ TEST(a_policy_that_cannot_be_is_refused_with_a_sentence)
     norn_test *test = open_test(&policy);
     policy.second_threshold = 1; /* below the first */
     EXPECT_NORN(NORN_E_INVALID, norn_test_policies(test, &policy, 1));
-    EXPECT(strstr(norn_test_error(test), "second threshold") != NULL);
+    EXPECT(strstr(norn_test_error(test), "second_threshold") != NULL);
     EXPECT_NORN(NORN_E_INVALID, norn_test_policies(test, NULL, 1));
     EXPECT_NORN(NORN_E_INVALID, norn_test_policies(NULL, &policy, 1));
     EXPECT_NORN(NORN_OK, norn_test_activity(test, "Step", fails_four_times, 5));
