@@ -57,12 +57,13 @@
  *
  * Limits
  *
- *      An id that you choose has 1 to 100 bytes, without control characters and / \ # ?, and does not
- *      begin with @; those of children have up to 256. Names have 1 to 256 bytes; those of events
- *      are compared without regard to case, those of entities are in lower case. A payload has up to
- *      16 MiB less 4 KiB: beyond it NORN_E_LIMIT, or the failure "ResultTooLarge" of who gave it. An
- *      instance keeps 10,000 events, or 32 MiB, that nobody has waited for; a turn has 100,000
- *      decisions; a history 200,000 events, or 128 MiB: endless ones continue as new.
+ *      An id that you choose has 1 to 100 bytes, without control characters and / \ # ?, and does
+ *      not begin with @; those of children have up to 256. Names have 1 to 256 bytes; those of
+ *      events are compared without regard to case, those of entities are in lower case. A payload
+ *      has up to 16 MiB less 4 KiB: beyond it NORN_E_LIMIT, or the failure "ResultTooLarge" of who
+ *      gave it. An instance keeps 10,000 events, or 32 MiB, that nobody has waited for; a turn has
+ *      100,000 decisions, of a server's worker 64 MiB with their inputs; a history 200,000 events,
+ *      or 128 MiB: endless ones continue as new.
  */
 #ifndef NORN_H
 #define NORN_H
@@ -534,7 +535,8 @@ struct norn_here {
     const char *version;         /* NULL = none */
     uint32_t attempt;            /* of an activity: 1 for the first */
     int64_t complete_by_ms;      /* of an activity: 0 = none */
-    const char *idempotency_key; /* of an activity: the same at every attempt of this call */
+    /* Of an activity: the same at every attempt of this call; another one after a rewind. */
+    const char *idempotency_key;
     size_t stack_used_max;       /* of orchestrators of this worker so far, bytes */
     /* Why the last call answered NORN_E_FAILED; its texts stay until the function ends. */
     struct norn_failure failure;

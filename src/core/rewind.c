@@ -35,6 +35,7 @@ static bool is_tried_again(const struct event *e)
     enum event_kind created =
         e->kind == EVENT_TASK_FAILED ? EVENT_TASK_SCHEDULED : EVENT_CHILD_CREATED;
     int32_t id = e->ref;
+    assert(is_failure(e));
     if (e->kind == EVENT_ENTITY_FAILED) return false;
     for (e = e->next; e != NULL; e = e->next) {
         if (e->kind == created && e->id == id) return true;
@@ -57,6 +58,8 @@ static bool takes_failure(const struct rewind *r, const struct event *e)
 {
     bool is_own_turn = true;
     assert(is_failure(e));
+    assert(r->last_turn == NULL || r->last_turn->kind == EVENT_ORCHESTRATOR_STARTED);
+    assert(r->cause == NULL || is_failure(r->cause));
     if (is_tried_again(e)) return false;
     if (is_of_last_turn(r, e)) return true;
     for (const struct event *later = e->next; later != r->last_turn; later = later->next) {
@@ -103,6 +106,7 @@ struct rewind rewind_make(const struct event_list *history, const struct event_l
 static bool takes_task(const struct rewind *r, const struct event *scheduled)
 {
     const struct event *failed = NULL;
+    assert(scheduled->kind == EVENT_TASK_SCHEDULED);
     for (const struct event *e = scheduled->next; e != NULL; e = e->next) {
         if (e->kind == EVENT_TASK_SCHEDULED && e->id == scheduled->id) return false;
         if (e->kind == EVENT_TASK_FAILED && event_answers(e, scheduled)) failed = e;

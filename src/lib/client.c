@@ -221,6 +221,7 @@ enum status client_read_start(const struct norn_start_options *given, struct buf
     struct norn_start_options options = NORN_START_OPTIONS;
 
     if (!options_read(&options, sizeof options, given)) return E_INVALID;
+    if ((unsigned)options.reuse > NORN_REUSE_KEEP) return E_INVALID;
     if (options.start_at_ms < 0 || options.start_at_ms > INT64_MAX / NS_PER_MS) return E_INVALID;
     start->id = options.id != NULL ? bytes_of_text(options.id) : BYTES_NONE;
     start->start_at_ms = options.start_at_ms;
@@ -303,6 +304,9 @@ norn_status norn_control(norn_client *client, const char *id, enum norn_verb ver
     if (id == NULL) return client_refuse(client, "the id is NULL");
     if ((size_t)verb >= sizeof verbs / sizeof *verbs) return client_refuse(client, "no such verb");
     if (!is_utf8(data)) return client_refuse(client, "the data is not UTF-8");
+    if (payload_check(data) != NORN_OK) {
+        return client_answer(client, E_LIMIT, "the data has more than 16 MiB");
+    }
     enum status status =
         link_control(client->link, bytes_of_text(id), verbs[verb], maybe_of(data), why);
     return client_answer(client, status, why);

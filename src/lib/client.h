@@ -48,7 +48,7 @@ struct norn_info *info_of_node(struct list *node);
 
 /* What is wrong when client_read_start() answers E_INVALID. */
 #define START_OPTIONS_INVALID                                                                      \
-    "the options have no size (begin with NORN_START_OPTIONS), a tag has a name and no value, or " \
-    "start_at_ms is below 0 or after the year 2262"
+    "the options have no size (begin with NORN_START_OPTIONS), a tag has a name and no value, "    \
+    "there is no such reuse, or start_at_ms is below 0 or after the year 2262"
 
 #endif

@@ -81,6 +81,11 @@ enum remote_work_state {
 };
 
 /* One piece of work, from its arrival until its answer was taken. */
+/* A server takes messages of 16 MiB, and answers in parts of up to 64 MiB in all. What fits into
+ * one message is not divided: there are servers that know no parts. */
+#define REMOTE_PARTS_MAX 32u
+#define REMOTE_PART_SIZE ((size_t)12 << 20)
+
 struct remote_work {
     struct link_work work; /* its node: in works, or in one of its port's lists */
     struct mem own;        /* of this object alone */
@@ -89,9 +94,14 @@ struct remote_work {
     struct bytes give_up; /* in the arena: the message that abandons it, ready when memory is not */
     struct buffer message; /* the answer, from the worker's mem */
     const char *path;      /* of the answer */
-    struct buffer past;    /* WORK_IS_FETCHING: HistoryChunks */
-    bool was_out;          /* it has been delivered: link_fetch() */
-    bool wants_past;       /* in works: link_fetch() */
+    /* Where the parts of the answer end that are sent one after the other; parts_n is 0 while there
+     * is none, and 1 unless it is large. */
+    size_t part_ends[REMOTE_PARTS_MAX];
+    uint32_t parts_n;
+    uint32_t part;      /* the one to be sent now */
+    struct buffer past; /* WORK_IS_FETCHING: HistoryChunks */
+    bool was_out;       /* it has been delivered: link_fetch() */
+    bool wants_past;    /* in works: link_fetch() */
     struct client_call *io;
     int64_t due_ns; /* not before */
 };

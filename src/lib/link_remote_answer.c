@@ -128,16 +128,50 @@ static void put_action(struct buffer *b, const struct action *a)
     pb_end(b, action);
 }
 
-/* OrchestratorResponse {1 instanceId, 2 actions, 3 customStatus, 4 completionToken, 6 trace} */
-static void write_turn(struct buffer *b, const struct remote_work *work)
+/* isPartial and chunkIndex, at the end of each part: the server puts them one behind the other. */
+static void end_part(struct buffer *b, struct remote_work *work, bool is_last)
+{
+    pb_put_varint(b, 8, is_last ? 0 : 1);
+    struct pb_mark index = pb_begin(b, 9, 8);
+    pb_put_plain_varint(b, 1, work->parts_n);
+    pb_end(b, index);
+    if (!is_last) work->part_ends[work->parts_n++] = b->len;
+}
+
+/* What names the work is in every part. */
+static void begin_part(struct buffer *b, const struct remote_work *work)
+{
+    pb_put_plain_bytes(b, 1, work->work.id);
+    pb_put_plain_bytes(b, 4, work->token);
+}
+
+/* Before more of this size: begins another part when this one would be too large with it. */
+static void make_room(struct buffer *b, struct remote_work *work, size_t size)
+{
+    size_t began = work->parts_n > 0 ? work->part_ends[work->parts_n - 1] : 0;
+
+    if (b->len - began + size <= REMOTE_PART_SIZE) return;
+    if (b->len - began < 1024) return; /* it has next to nothing: one large action is one part */
+    if (work->parts_n == REMOTE_PARTS_MAX - 1) return; /* the server says that it is too much */
+    end_part(b, work, false);
+    begin_part(b, work);
+}
+
+/* OrchestratorResponse {1 instanceId, 2 actions, 3 customStatus, 4 completionToken, 6 trace,
+ * 8 isPartial, 9 chunkIndex {1}} */
+static void write_turn(struct buffer *b, struct remote_work *work)
 {
     const struct orchestrator_answer *answer = &work->work.answer;
 
-    pb_put_plain_bytes(b, 1, work->work.id);
-    for (uint32_t n = 0; n < answer->actions_n; n++) put_action(b, &answer->actions[n]);
+    begin_part(b, work);
+    for (uint32_t n = 0; n < answer->actions_n; n++) {
+        make_room(b, work, size_about(&answer->actions[n]));
+        put_action(b, &answer->actions[n]);
+    }
+    make_room(b, work, answer->custom_status.value.len);
     put_maybe(b, 3, answer->custom_status);
-    pb_put_plain_bytes(b, 4, work->token);
     put_raw(b, 6, answer->trace);
+    if (work->parts_n > 0) end_part(b, work, true);
 }
 
 /* ---- a task ---- */
@@ -219,7 +253,7 @@ static void write_entity(struct buffer *b, const struct remote_work *work)
     pb_put_plain_varint(b, 7, answer->requires_state ? 1 : 0);
 }
 
-void remote_write_answer(struct remote_work *work)
+static void write_answer(struct remote_work *work)
 {
     switch (work->work.kind) {
     case WORK_TURN:
@@ -236,6 +270,14 @@ void remote_write_answer(struct remote_work *work)
         return;
     }
     unreachable("no such kind of work");
+}
+
+void remote_write_answer(struct remote_work *work)
+{
+    work->parts_n = 0;
+    work->part = 0;
+    write_answer(work);
+    work->part_ends[work->parts_n++] = work->message.len;
 }
 
 const char *remote_give_up_path(enum work_kind kind)

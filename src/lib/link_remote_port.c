@@ -383,9 +383,20 @@ static void on_answer_end(void *user, struct client_call *io, enum grpc_code cod
         work_move(work, &port->back, WORK_IS_BACK);
     } else if (status != OK && !was_given_up) {
         work_return(work); /* refused: perhaps the server still thinks that we have it */
+    } else if (!was_given_up && ++work->part < work->parts_n) {
+        work->due_ns = 0;
+        work_move(work, &port->back, WORK_IS_BACK);
     } else {
         work_free(work);
     }
+}
+
+static struct bytes part_of(const struct remote_work *work)
+{
+    size_t from = work->part > 0 ? work->part_ends[work->part - 1] : 0;
+
+    assert(work->part < work->parts_n);
+    return bytes_make(work->message.ptr + from, work->part_ends[work->part] - from);
 }
 
 /* False: no more now. */
@@ -394,7 +405,7 @@ static bool send_answer(struct remote_port *port, struct remote_work *work)
     struct remote *r = port->remote;
     struct client_request request = {
         .path = work->path,
-        .message = work->message.len > 0 ? buffer_view(&work->message) : work->give_up,
+        .message = work->message.len > 0 ? part_of(work) : work->give_up,
         .on_end = on_answer_end,
         .user = work,
     };

@@ -5,8 +5,8 @@
  * directory next finds in the file what was being run. That counts as a lost worker, once: so an
  * activity or orchestrator that ends the process is not run again for ever, but ends by its policy.
  *
- * The file is a mapping that nobody flushes: it survives the end of the process, and after a loss of
- * power nothing is counted.
+ * The file is a mapping that nobody flushes: it survives the end of the process, and after a loss
+ * of power nothing is counted.
  */
 #ifndef LIB_RUNNING_H
 #define LIB_RUNNING_H

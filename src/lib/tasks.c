@@ -180,8 +180,8 @@ int64_t norn_now(norn_context *ctx)
     return orchestration_of(ctx)->now_ns / NS_PER_MS;
 }
 
-/* Activities and entities are not replayed. Theirs is the system's, every time: identifiers are made
- * of it, which must be different in all threads, processes and children of fork(). */
+/* Activities and entities are not replayed. Theirs is the system's, every time: identifiers are
+ * made of it, which must be different in all threads, processes and children of fork(). */
 uint64_t norn_random(norn_context *ctx)
 {
     uint64_t value;

@@ -185,7 +185,7 @@ TEST(chance_in_activities_is_never_the_same_twice)
 
 /* ---- times ---- */
 
-TEST(a_start_beyond_the_clock_is_refused)
+TEST(what_nobody_can_mean_is_refused)
 {
     static const int64_t bad[] = {-1, INT64_MIN, INT64_MAX, INT64_MAX / 1000000 + 1};
     struct norn_start_options options = NORN_START_OPTIONS;
@@ -197,6 +197,23 @@ TEST(a_start_beyond_the_clock_is_refused)
         EXPECT(strstr(norn_client_error(w.client), "2262") != NULL);
     }
     options.start_at_ms = INT64_MAX / 1000000;
+    options.reuse = (enum norn_reuse)77;
+    EXPECT_NORN(NORN_E_INVALID, norn_start(w.client, "o", NORN_NONE, &options, NULL));
+    options.reuse = NORN_REUSE_ENDED;
+    options.id = "i";
     EXPECT_NORN(NORN_OK, norn_start(w.client, "o", NORN_NONE, &options, NULL));
+    EXPECT_NORN(NORN_E_LIMIT, norn_control(w.client, "i", NORN_TERMINATE, too_large()));
     world_close(&w);
+}
+
+/* Whether it has ended nobody knows: that is no time-out. */
+TEST(waiting_for_a_server_that_is_not_there_says_so)
+{
+    struct norn_client_options options = NORN_CLIENT_OPTIONS;
+    norn_client *client = NULL;
+    options.address = "127.0.0.1:1";
+    EXPECT_NORN(NORN_OK, norn_client_open(&options, &client));
+    EXPECT_NORN(NORN_E_UNAVAILABLE, norn_get(client, "i", 300, NULL));
+    EXPECT(strstr(norn_client_error(client), "127.0.0.1:1") != NULL);
+    norn_client_close(client);
 }

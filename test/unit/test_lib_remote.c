@@ -185,6 +185,54 @@ TEST(a_turns_answer_names_its_work)
     close_memory();
 }
 
+/* More than a server takes in one message: each part is below it, names the work and its place, and
+ * all of them one behind the other are the answer. */
+TEST(a_large_answer_is_sent_in_parts)
+{
+    enum { N = 40 };
+    static uint8_t input[(size_t)1 << 20];
+    struct action actions[N];
+    struct orchestrator_answer got;
+
+    open_memory();
+    memset(input, 'x', sizeof input);
+    struct remote_work *work = work_open(WORK_TURN);
+    for (int32_t n = 0; n < N; n++) {
+        actions[n] = (struct action){.kind = ACTION_SCHEDULE_TASK,
+                                     .id = n,
+                                     .name = TEXT("n"),
+                                     .input = maybe_some(bytes_make(input, sizeof input))};
+    }
+    work->work.answer = (struct orchestrator_answer){
+        .actions = actions, .actions_n = N, .custom_status = SOME("s")};
+    remote_write_answer(work);
+    EXPECT_EQ(4, work->parts_n);
+    EXPECT_EQ(work->message.len, work->part_ends[3]);
+    for (uint32_t n = 0; n < work->parts_n; n++) {
+        OrchestratorResponse *response;
+        size_t from = n > 0 ? work->part_ends[n - 1] : 0;
+        struct bytes part = bytes_make(work->message.ptr + from, work->part_ends[n] - from);
+        EXPECT(part.len < (size_t)16 << 20);
+        EXPECT_STATUS(OK, message_decode(&orchestrator_response__descriptor, part, &arena,
+                                         (ProtobufCMessage **)&response));
+        EXPECT_TEXT("token", response->completion_token);
+        EXPECT_EQ(n < 3, response->is_partial);
+        EXPECT_EQ(n, response->chunk_index->value);
+    }
+    EXPECT_STATUS(OK, orchestrator_answer_decode(buffer_view(&work->message), &arena, &got));
+    EXPECT_EQ(N, got.actions_n);
+    for (uint32_t n = 0; n < got.actions_n; n++) expect_action(&actions[n], &got.actions[n]);
+    expect_maybe(SOME("s"), got.custom_status);
+    work_close(work);
+
+    work = work_open(WORK_TURN);
+    work->work.answer = (struct orchestrator_answer){.actions = actions, .actions_n = 10};
+    remote_write_answer(work);
+    EXPECT_EQ(1, work->parts_n);
+    work_close(work);
+    close_memory();
+}
+
 TEST(an_activitys_answer_is_read_back)
 {
     ActivityResponse *response;
