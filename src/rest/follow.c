@@ -9,7 +9,8 @@
  * The engine is asked for parts; nothing is kept here but the number of events that were given and
  * the execution they are of. An instance that continued as new begins again with the events of its
  * new execution. How often it is asked doubles up to POLL_NS_MAX while nothing happens: one that
- * sleeps in the archive is read from the disk each time.
+ * sleeps in the archive is read from the disk each time. Of those who follow the same instance only
+ * the first asks in this way, and tells the others when there was something.
  */
 #include "rest/changes.h"
 #include "rest/sse.h"
@@ -21,7 +22,7 @@
 #define POLL_NS_MAX ((int64_t)8 * 1000 * 1000 * 1000)
 
 struct follow {
-    struct reader_of_changes reader; /* to hear of its end at once */
+    struct watcher_of_changes watcher; /* to hear of its end at once */
     struct ask *ask;
     struct bytes key; /* in the ask's arena */
     uint32_t skip_n;  /* events that were given */
@@ -30,6 +31,7 @@ struct follow {
     bool has_execution;
     char execution[EXECUTION_TEXT_SIZE]; /* of the events that were given */
     bool is_reading;                     /* an errand is under way */
+    bool is_stale;                       /* there was news meanwhile: it may have come too early */
     bool is_over;                        /* the end was given */
     bool has_joined;
     int64_t poll_ns;
@@ -119,10 +121,10 @@ static void encode_part(struct errand *errand)
 /* Nothing happens to it any more; the ask is still to be answered. */
 static void leave(struct follow *f)
 {
-    if (f->has_joined) changes_leave(f->ask->rest->changes, &f->reader);
-    f->has_joined = false;
     f->is_over = true;
     f->ask->ops = NULL;
+    if (f->has_joined) changes_unwatch(f->ask->rest->changes, &f->watcher);
+    f->has_joined = false;
 }
 
 static void end(struct ask *ask, bool is_whole)
@@ -251,7 +253,10 @@ static void on_events(struct follow *f, const struct errand *errand)
         return;
     }
     f->poll_ns = is_new ? POLL_NS_MIN : f->poll_ns * 2 < POLL_NS_MAX ? f->poll_ns * 2 : POLL_NS_MAX;
-    f->poll_at_ns = rest_now(ask) + f->poll_ns;
+    f->poll_at_ns = changes_is_first(&f->watcher) ? rest_now(ask) + f->poll_ns : INT64_MAX;
+    if (is_new && changes_is_first(&f->watcher)) changes_tell_others(&f->watcher);
+    if (f->is_stale) f->poll_at_ns = rest_now(ask);
+    f->is_stale = false;
     if (errand->request.has_more) f->poll_at_ns = rest_now(ask);
     if (errand->request.has_more && !http_is_full(ask->exchange)) read_on(f);
 }
@@ -281,24 +286,26 @@ static void on_part(struct errand *errand)
 
 /* ---- what else happens ---- */
 
-static void on_news(struct reader_of_changes *reader)
+static void on_news(struct watcher_of_changes *watcher)
 {
-    struct follow *f = container_of(reader, struct follow, reader);
-    struct changes *c = f->ask->rest->changes;
-    struct feed_entry entry;
-    uint64_t number;
-    bool is_changed = false;
+    struct follow *f = container_of(watcher, struct follow, watcher);
 
-    for (;;) {
-        enum changes_next next = changes_read(c, reader, &entry, &number);
-        if (next == CHANGES_NONE) break;
-        if (next == CHANGES_GAP || bytes_equal(entry.key, f->key)) is_changed = true;
-    }
-    if (!is_changed || f->is_over) return;
+    if (f->is_over || f->ask->rest->is_draining) return;
+    f->is_stale = f->is_reading;
     f->poll_ns = POLL_NS_MIN;
     f->poll_at_ns = rest_now(f->ask);
     if (f->ask->is_begun && http_is_full(f->ask->exchange)) return;
     read_on(f);
+    set_time(f);
+}
+
+static void on_first(struct watcher_of_changes *watcher)
+{
+    struct follow *f = container_of(watcher, struct follow, watcher);
+    int64_t at_ns = rest_now(f->ask) + POLL_NS_MIN;
+
+    f->poll_ns = POLL_NS_MIN;
+    if (at_ns < f->poll_at_ns) f->poll_at_ns = at_ns;
     set_time(f);
 }
 
@@ -320,10 +327,12 @@ static void on_time(struct ask *ask)
         f->comment_at_ns = rest_now(ask) + SSE_COMMENT_NS;
     }
     if (!f->is_reading && f->poll_at_ns <= rest_now(ask)) {
-        if (is_full)
+        if (is_full) {
             f->poll_at_ns = rest_now(ask) + POLL_NS_MAX; /* writable() comes before */
-        else
+            changes_step_back(&f->watcher);              /* the others do not wait for it */
+        } else {
             read_on(f);
+        }
     }
     set_time(f);
 }
@@ -376,7 +385,8 @@ static void get_instance_events(struct ask *ask)
         return;
     }
     f->ask = ask;
-    f->reader.news = on_news;
+    f->watcher.news = on_news;
+    f->watcher.is_first = on_first;
     f->poll_ns = POLL_NS_MIN;
     f->poll_at_ns = rest_now(ask);
     f->comment_at_ns = rest_now(ask) + SSE_COMMENT_NS;
@@ -385,7 +395,7 @@ static void get_instance_events(struct ask *ask)
         ask_busy(ask);
         return;
     }
-    if (!changes_join(ask->rest->changes, &f->reader)) {
+    if (!changes_watch(ask->rest->changes, &f->watcher, f->key)) {
         sse_refuse(ask);
         return;
     }

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * GET /v1/events: changes of instances as server-sent events. A reader is written to as long as its
- * connection takes it; when it does not, the reader waits, and what it misses meanwhile becomes a
- * gap. So a slow one costs what one connection may queue, and no more.
+ * GET /v1/events: changes of instances as server-sent events. A reader is written to, part by part
+ * in turn with the others, as long as its connection takes it; when it does not, the reader waits,
+ * and what it misses meanwhile becomes a gap. So a slow one costs what one connection may queue,
+ * and no more.
  */
 #include "rest/changes.h"
 #include "rest/sse.h"
 
 #include "host/rows.h"
 
-/* Written at once, before the connection is asked again. */
+/* A part ends after so much of text, or of changes that were looked at. */
 #define PART_SIZE ((size_t)16 << 10)
+#define PART_N 256u
 
 struct listener {
     struct reader_of_changes reader;
@@ -18,6 +20,7 @@ struct listener {
     struct bytes name;      /* empty: any */
     struct bytes id_prefix; /* likewise */
     uint32_t status_mask;   /* 0: any, and alerts too */
+    bool is_plain;          /* none of these: all of its hub */
 };
 
 /* ---- words ---- */
@@ -41,22 +44,22 @@ bool sse_is_look(const struct ask *ask)
 
 void sse_answer_look(struct ask *ask) { ask_answer(ask, 200, "text/event-stream", BYTES_NONE); }
 
-static void write_id(const struct listener *l, struct buffer *out, uint64_t number)
+static void write_id(const struct changes *c, struct buffer *out, uint64_t number)
 {
     char id[CHANGES_ID_SIZE];
 
-    changes_id(l->ask->rest->changes, number, id);
+    changes_id(c, number, id);
     buffer_append_bytes(out, BYTES_LITERAL("id: "));
     buffer_append_bytes(out, bytes_of_text(id));
     buffer_append_bytes(out, BYTES_LITERAL("\n"));
 }
 
-static void write_entry(const struct listener *l, struct buffer *out, uint64_t number,
+static void write_entry(const struct changes *c, struct buffer *out, uint64_t number,
                         const struct feed_entry *entry)
 {
     struct json j;
 
-    write_id(l, out, number);
+    write_id(c, out, number);
     buffer_append_bytes(out, entry->is_alert ? BYTES_LITERAL("event: alert\ndata: ")
                                              : BYTES_LITERAL("event: instance\ndata: "));
     json_init(&j, out);
@@ -79,9 +82,9 @@ static void write_entry(const struct listener *l, struct buffer *out, uint64_t n
     buffer_append_bytes(out, BYTES_LITERAL("\n\n"));
 }
 
-static void write_gap(const struct listener *l, struct buffer *out)
+static void write_gap(const struct changes *c, struct buffer *out)
 {
-    write_id(l, out, changes_newest(l->ask->rest->changes));
+    write_id(c, out, changes_newest(c));
     buffer_append_bytes(out, BYTES_LITERAL("event: gap\ndata: {}\n\n"));
 }
 
@@ -103,14 +106,36 @@ static bool write_part(struct listener *l, struct buffer *out)
     struct feed_entry entry;
     uint64_t number;
 
-    while (out->len < PART_SIZE) {
+    for (unsigned n = 0; n < PART_N && out->len < PART_SIZE; n++) {
         switch (changes_read(c, &l->reader, &entry, &number)) {
         case CHANGES_NONE: return false;
-        case CHANGES_GAP: write_gap(l, out); break;
+        case CHANGES_GAP: write_gap(c, out); break;
         case CHANGES_ENTRY:
-            if (matches(l, &entry)) write_entry(l, out, number, &entry);
+            if (matches(l, &entry)) write_entry(c, out, number, &entry);
             break;
         }
+    }
+    return true;
+}
+
+/* The same for a reader of all; what others read as well is not copied to out. */
+static bool read_part(struct listener *l, struct buffer *out, struct bytes *part)
+{
+    struct changes *c = l->ask->rest->changes;
+
+    buffer_clear(out);
+    if (!l->is_plain) {
+        bool has_more = write_part(l, out);
+        *part = buffer_view(out);
+        return has_more;
+    }
+    switch (changes_read_texts(c, &l->reader, l->ask->hub, write_entry, part)) {
+    case CHANGES_NONE: return false;
+    case CHANGES_ENTRY: break;
+    case CHANGES_GAP:
+        write_gap(c, out);
+        *part = buffer_view(out);
+        break;
     }
     return true;
 }
@@ -124,30 +149,28 @@ static void end(struct ask *ask, bool is_whole)
     ask_finish(ask, is_whole);
 }
 
-static void go_on(struct ask *ask)
+/* One part. */
+static bool on_news(struct reader_of_changes *reader)
 {
-    struct listener *l = ask->user;
-    bool has_more = true;
+    struct listener *l = container_of(reader, struct listener, reader);
+    struct ask *ask = l->ask;
+    struct bytes part;
 
-    while (has_more && !http_is_full(ask->exchange)) {
-        buffer_clear(&ask->text);
-        has_more = write_part(l, &ask->text);
-        if (ask->text.failed) {
-            end(ask, false); /* it comes back with the last id it has seen */
-            return;
-        }
-        if (ask->text.len == 0) continue;
-        if (http_send(ask->exchange, buffer_view(&ask->text)) == E_NOMEM) {
-            end(ask, false);
-            return;
-        }
-        ask_set_time(ask, rest_now(ask) + SSE_COMMENT_NS);
+    if (http_is_full(ask->exchange)) return false; /* writable() comes */
+    bool has_more = read_part(l, &ask->text, &part);
+    if (ask->text.failed || http_send(ask->exchange, part) == E_NOMEM) {
+        end(ask, false); /* it comes back with the last id it has seen */
+        return false;
     }
+    if (part.len > 0) ask_set_time(ask, rest_now(ask) + SSE_COMMENT_NS);
+    return has_more;
 }
 
-static void on_news(struct reader_of_changes *reader)
+static void on_writable(struct ask *ask)
 {
-    go_on(container_of(reader, struct listener, reader)->ask);
+    struct listener *l = ask->user;
+
+    changes_wake(ask->rest->changes, &l->reader);
 }
 
 static void on_closed(struct ask *ask) { end(ask, false); }
@@ -155,7 +178,7 @@ static void on_drain(struct ask *ask) { end(ask, true); }
 
 static const struct ask_ops ops = {
     .closed = on_closed,
-    .writable = go_on,
+    .writable = on_writable,
     .time = sse_comment,
     .drain = on_drain,
     .half_closed = ask_goes_on,
@@ -200,6 +223,7 @@ static void get_events(struct ask *ask)
     l->name = ask_parameter(ask, "name").value;
     l->id_prefix = ask_parameter(ask, "idPrefix").value;
     if (!read_statuses(ask, &l->status_mask)) return;
+    l->is_plain = l->name.len == 0 && l->id_prefix.len == 0 && l->status_mask == 0;
     if (sse_is_look(ask)) {
         sse_answer_look(ask);
         return;
@@ -213,16 +237,16 @@ static void get_events(struct ask *ask)
     sse_begin(ask);
     buffer_clear(&ask->text);
     if (last.len > 0 && !changes_seek(c, &l->reader, last))
-        write_gap(l, &ask->text);
+        write_gap(c, &ask->text);
     else if (last.len == 0) /* so that it can come back before the first event */
-        write_id(l, &ask->text, changes_newest(c));
+        write_id(c, &ask->text, changes_newest(c));
     buffer_append_bytes(&ask->text, BYTES_LITERAL("\n"));
     if (ask->text.failed || http_send(ask->exchange, buffer_view(&ask->text)) == E_NOMEM) {
         end(ask, false);
         return;
     }
     ask_set_time(ask, rest_now(ask) + SSE_COMMENT_NS);
-    go_on(ask);
+    changes_wake(c, &l->reader);
 }
 
 void sse_refuse(struct ask *ask)

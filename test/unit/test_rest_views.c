@@ -3,6 +3,7 @@
  * What operators and agents ask the API: why, alerts, workers, events as they come, and work for
  * agents that speak plain HTTP. S3 S4 S8 S13
  */
+#include "rest/state.h"
 #include "test/lib/rested.h"
 #include "test/lib/test.h"
 #include "test/unit/host_programs.h"
@@ -538,6 +539,86 @@ static void pretend(int from, int to)
     }
 }
 
+/* x0, x1, ... each once and in this order, up to one before `to`. */
+static void expect_in_order(const struct line *line, int from, int to)
+{
+    const char *at = line_body(line);
+    char part[40];
+
+    for (int n = from; n < to; n++) {
+        (void)snprintf(part, sizeof part, "\"id\":\"x%d\"", n);
+        const char *next = strstr(at, "\"id\":\"x");
+        if (next == NULL || strncmp(next, part, strlen(part)) != 0)
+            test_fail(__FILE__, __LINE__, "not %s, but %.20s", part, next == NULL ? "" : next);
+        at = next + 1;
+    }
+    EXPECT(strstr(at, "\"id\":\"x") == NULL);
+}
+
+/* Readers share what is written for them; where each began does not matter, nor who else reads. */
+TEST(readers_who_began_at_different_places_miss_nothing)
+{
+    struct line *first = open_world(1);
+    struct line *second = rested_line(&world);
+    struct line *third = rested_line(&world);
+    struct line *elsewhere = rested_line(&world);
+    char id[64], headers[128];
+    rested_send(first, "GET", "/v1/events", NULL, NULL);
+    pretend(0, 100);
+    rested_turn(&world);
+    rested_send(second, "GET", "/v1/events", NULL, NULL);
+    rested_send(elsewhere, "GET", "/v1/events?hub=h2", NULL, NULL);
+    pretend(100, 130);
+    feed_changed(world.options.feed, 9, NULL);
+    await_part(first, "\"id\":\"x129\"");
+    last_id(first, id);
+    rested_hang_up(first);
+    pretend(130, 5000);
+    (void)snprintf(headers, sizeof headers, "Last-Event-ID: %s\r\n", id);
+    rested_send(third, "GET", "/v1/events", headers, NULL);
+    await_part(third, "\"id\":\"x4999\"");
+    await_part(second, "\"id\":\"x4999\"");
+    expect_in_order(second, 100, 5000);
+    expect_in_order(third, 130, 5000);
+    EXPECT(!line_has(second, "event: gap"));
+    EXPECT(!line_has(third, "event: gap"));
+    EXPECT(!line_has(elsewhere, "event: instance"));
+    rested_close(&world);
+}
+
+static size_t queued_for_all(void)
+{
+    size_t size = 0;
+
+    for (struct list *n = list_first(&world.rest->asks); n != NULL;
+         n = list_next(&world.rest->asks, n)) {
+        const struct ask *ask = container_of(n, struct ask, node);
+        if (!ask->is_answered) size += http_queued(ask->exchange);
+    }
+    return size;
+}
+
+/* What is written for all readers in one go has a limit: other work comes in between. */
+TEST(readers_have_a_share_of_the_time)
+{
+    struct line *lines[6] = {open_world(1)};
+    for (int n = 1; n < 6; n++) lines[n] = rested_line(&world);
+    for (int n = 0; n < 6; n++) rested_send(lines[n], "GET", "/v1/events", NULL, NULL);
+    rested_turn(&world);
+    for (int n = 0; n < 20; n++) pretend(n * 1000, n * 1000 + 999); /* without a turn */
+    feed_changed(world.options.feed, 9, NULL);
+    rest_set_now(world.rest, served_now_ns(&world.served));
+    rest_bell(world.rest);
+    EXPECT(queued_for_all() > 100000);
+    EXPECT(queued_for_all() < 1u << 20); /* all together could keep half as much again */
+    size_t first = queued_for_all();
+    rest_bell(world.rest); /* nothing new, and no time has passed */
+    (void)rest_tick(world.rest);
+    EXPECT_EQ(first, queued_for_all());
+    for (int n = 0; n < 6; n++) await_part(lines[n], "\"id\":\"x19998\"");
+    rested_close(&world);
+}
+
 /* Who does not read costs no more than a connection may; when it reads again it hears of the gap,
  * and of everything after it. */
 TEST(a_slow_reader_has_a_gap)
@@ -648,6 +729,40 @@ TEST(a_history_is_followed_to_its_end)
     EXPECT_EQ(200,
               rested_ask(again, "GET", "/v1/instances/a/events", "Last-Event-ID: 900\r\n", NULL));
     EXPECT(line_has(again, "executionStarted")); /* no such number: from the beginning */
+    rested_close(&world);
+}
+
+/* Of those who follow one instance, one asks for all; when it goes, the next does. */
+TEST(followers_of_one_instance_ask_once)
+{
+    char token[256];
+    struct line *line = open_world(1);
+    struct line *tails[5];
+    start(line, "a", "seq1");
+    for (int n = 0; n < 5; n++) {
+        tails[n] = rested_line(&world);
+        rested_send(tails[n], "GET", "/v1/instances/a/events", NULL, NULL);
+        await_part(tails[n], "taskScheduled");
+    }
+    for (int n = 0; n < 6; n++) {
+        rested_advance_ms(&world, 8001);
+        await_quiet();
+    }
+    world.served.ahead_ns += 9 * NS_PER_S;
+    rest_set_now(world.rest, served_now_ns(&world.served));
+    (void)rest_tick(world.rest);
+    EXPECT_EQ(1, desk_errands_n(world.rest->desk));
+    await_quiet();
+    rested_hang_up(tails[4]); /* it came last: it was the one */
+    await_quiet();
+    world.served.ahead_ns += 9 * NS_PER_S;
+    rest_set_now(world.rest, served_now_ns(&world.served));
+    (void)rest_tick(world.rest);
+    EXPECT_EQ(1, desk_errands_n(world.rest->desk));
+    EXPECT_EQ(200, poll_for(line, "{\"wait\":\"20s\"}"));
+    EXPECT(line_value(line, "token", token));
+    EXPECT_EQ(200, tell(line, token, "complete", "1"));
+    for (int n = 0; n < 4; n++) await_part(tails[n], "event: end\n");
     rested_close(&world);
 }
 
