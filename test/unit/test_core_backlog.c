@@ -258,11 +258,11 @@ TEST(only_what_is_at_work_counts)
 TEST(a_held_backlog_lets_nothing_in)
 {
     struct kit *k = small_kit(SMALL);
-    backlog_hold(backlog_of(k), true);
+    backlog_hold(backlog_of(k), BACKLOG_ALL);
     start_n(k, "a", 0, 1);
     EXPECT_TEXT("none", status_of(k, "a", 0));
     EXPECT(kit_admit(k, "hub/a-0") == 0);
-    backlog_hold(backlog_of(k), false);
+    backlog_hold(backlog_of(k), BACKLOG_FREE);
     EXPECT(kit_admit(k, "hub/a-0") == 1);
     EXPECT_TEXT("PENDING", status_of(k, "a", 0));
     kit_free(k);
