@@ -21,6 +21,7 @@
 #define FLOOR_DIVISOR 64u          /* a name has at least this part of all, whatever others do */
 #define REFILL_DIVISOR 16u         /* a name is refilled when this part of its limit is free, */
 #define REFILL_N_MAX 64u           /* or so many */
+#define HELD_ACTIVE_N 16u          /* of a served name, while memory is full */
 
 struct entry {
     uint64_t hash;
@@ -54,7 +55,8 @@ struct backlog {
     uint64_t order_last;
     uint64_t deferred_n;
     uint64_t admitted_n;
-    bool is_held;
+    enum backlog_hold hold;
+    uint32_t workers_changed_n; /* from 1 on */
     bool has_rates;
     uint64_t *partition_n; /* how many of each wait */
     struct map names;
@@ -82,6 +84,7 @@ enum status backlog_new(const struct backlog_options *options, struct backlog **
         mem_give(options->mem, b, sizeof *b);
         return E_NOMEM;
     }
+    b->workers_changed_n = 1;
     b->has_rates = options->rate_by_name > 0;
     for (size_t n = 0; n < options->rules_n; n++) {
         if (options->rules[n].has_rate && options->rules[n].rate > 0) b->has_rates = true;
@@ -144,7 +147,7 @@ uint64_t backlog_size(const struct backlog *b) { return b->size; }
 uint64_t backlog_active_n(const struct backlog *b) { return b->active_n; }
 uint64_t backlog_deferred_n(const struct backlog *b) { return b->deferred_n; }
 uint64_t backlog_admitted_n(const struct backlog *b) { return b->admitted_n; }
-void backlog_hold(struct backlog *b, bool is_held) { b->is_held = is_held; }
+void backlog_hold(struct backlog *b, enum backlog_hold hold) { b->hold = hold; }
 
 size_t backlog_memory(const struct backlog *b)
 {
@@ -220,13 +223,35 @@ void backlog_leave(struct backlog *b, struct backlog_name *name)
 
 /* ---- admission ---- */
 
+void backlog_workers_changed(struct backlog *b)
+{
+    if (++b->workers_changed_n == 0) b->workers_changed_n = 1;
+}
+
+/* Asked once for each change of the workers: there may be many, with many names each. */
+static void find_served(const struct backlog *b, struct backlog_name *name, struct bytes text)
+{
+    if (b->hold == BACKLOG_FREE || name->served_at == b->workers_changed_n) return;
+    name->is_served = b->options.is_served != NULL && b->options.is_served(b->options.user, text);
+    name->served_at = b->workers_changed_n;
+}
+
+/* How many of this name may be active while something is full. */
+static uint64_t held_max(const struct backlog *b, const struct backlog_name *name)
+{
+    if (b->hold == BACKLOG_FREE) return UINT64_MAX;
+    if (b->hold == BACKLOG_ALL || !name->is_served) return 0;
+    return b->hold == BACKLOG_SINGLE ? 1 : HELD_ACTIVE_N;
+}
+
 /* How many more of this name may be active, those that are picked already counted. */
 static uint64_t room_of(const struct backlog *b, const struct backlog_name *name, uint64_t picked_n)
 {
     assert(name->active_n <= b->active_n);
-    uint64_t room = UINT64_MAX;
     uint64_t name_n = name->active_n + name->picked_n;
-    if (name->active_max > 0) room = name_n < name->active_max ? name->active_max - name_n : 0;
+    uint64_t name_max = held_max(b, name);
+    if (name->active_max > 0 && name->active_max < name_max) name_max = name->active_max;
+    uint64_t room = name_n < name_max ? name_max - name_n : 0;
     if (b->options.active_max == 0) return room;
     uint64_t all_n = b->active_n + picked_n;
     uint64_t all_room = all_n < b->options.active_max ? b->options.active_max - all_n : 0;
@@ -253,12 +278,13 @@ static void rate_take(struct backlog_name *name, int64_t now_ns)
 bool backlog_admits(const struct backlog *b, struct bytes name, int64_t now_ns)
 {
     struct backlog_name unknown = {0};
-    const struct backlog_name *known = name_find(b, name);
-    if (b->is_held) return false;
+    struct backlog_name *known = name_find(b, name);
+    if (b->hold == BACKLOG_ALL || b->hold == BACKLOG_SINGLE) return false; /* in its turn */
     if (known == NULL) {
         limits_of(b, name, &unknown.active_max, &unknown.rate);
         known = &unknown;
     }
+    find_served(b, known, name);
     assert(known->picked_n == 0); /* that is of a pick, which is over */
     return known->waiting_n == 0 && room_of(b, known, 0) > 0 && rate_allows(known, now_ns);
 }
@@ -302,6 +328,7 @@ static bool is_ready(const struct backlog *b, const struct backlog_name *name, i
     uint64_t limit = name->active_max > 0 ? name->active_max : b->options.active_max;
     uint64_t wanted = (limit + REFILL_DIVISOR - 1) / REFILL_DIVISOR;
     if (wanted > REFILL_N_MAX) wanted = REFILL_N_MAX;
+    if (b->hold != BACKLOG_FREE && wanted > HELD_ACTIVE_N / 4) wanted = HELD_ACTIVE_N / 4;
     if (wanted > name->waiting_n) wanted = name->waiting_n;
     return room >= wanted || name->active_n == 0;
 }
@@ -324,9 +351,11 @@ size_t backlog_pick(struct backlog *b, int64_t now_ns, uint64_t upto_lsn, struct
 {
     size_t n = 0;
     size_t idle_n = 0; /* names in a row that had none to give */
-    if (b->is_held) return 0;
+    if (b->hold == BACKLOG_ALL) return 0;
+    if (b->hold == BACKLOG_SINGLE && n_max > 1) n_max = 1;
     for (struct list *l = list_first(&b->lines); l != NULL; l = list_next(&b->lines, l)) {
         struct backlog_name *name = container_of(l, struct backlog_name, line);
+        find_served(b, name, name->name);
         assert(name->waiting_n > 0);
         assert(name->first != NONE);
         name->picked_n = 0;
@@ -359,7 +388,7 @@ size_t backlog_pick(struct backlog *b, int64_t now_ns, uint64_t upto_lsn, struct
 int64_t backlog_wake_ns(const struct backlog *b, int64_t now_ns)
 {
     int64_t wake_ns = INT64_MAX;
-    if (b->is_held || !b->has_rates) return wake_ns;
+    if (b->hold == BACKLOG_ALL || !b->has_rates) return wake_ns;
     for (struct list *l = list_first(&b->lines); l != NULL; l = list_next(&b->lines, l)) {
         const struct backlog_name *name = container_of(l, struct backlog_name, line);
         if (rate_allows(name, now_ns) || room_of(b, name, 0) == 0) continue;

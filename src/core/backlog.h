@@ -54,6 +54,9 @@ struct backlog_options {
     uint64_t size_max;                /* bytes of their records */
     const struct backlog_rule *rules; /* they and their names outlive the backlog */
     size_t rules_n;
+    /* Some worker takes orchestrations of this name; NULL = nobody does. */
+    bool (*is_served)(void *user, struct bytes name);
+    void *user;
     uint64_t hash_mask; /* tests: only these bits of a hash count; 0 = all */
 };
 
@@ -88,8 +91,17 @@ bool backlog_find(const struct backlog *b, uint64_t hash, uint64_t after_order, 
 /* Where this one stands now. False: it does not wait any more. */
 bool backlog_get(const struct backlog *b, uint64_t hash, uint64_t order, struct queued *out);
 
-/* While memory is full: every start waits, nothing is admitted in its turn. */
-void backlog_hold(struct backlog *b, bool is_held);
+/* While something is full, starts wait, all but a few of names that a worker serves: or work that
+ * nobody does would keep all other work from being done. */
+enum backlog_hold {
+    BACKLOG_FREE,
+    BACKLOG_SERVED, /* up to 16 active of each served name */
+    BACKLOG_SINGLE, /* one of a served name of which none is active; a pick gives one in all */
+    BACKLOG_ALL,    /* every start waits */
+};
+void backlog_hold(struct backlog *b, enum backlog_hold hold);
+/* Workers have come or gone: what they serve is asked again. */
+void backlog_workers_changed(struct backlog *b);
 /* The next ones to admit, of those whose record is in this frame or an earlier one, as many as the
  * limits allow; the caller admits them before it asks again. */
 size_t backlog_pick(struct backlog *b, int64_t now_ns, uint64_t upto_lsn, struct queued *out,
@@ -143,6 +155,8 @@ struct backlog_name {
     uint32_t first; /* entries, by order */
     uint32_t last;
     bool is_sorted;
+    bool is_served;     /* as it was found */
+    uint32_t served_at; /* when the workers had changed so often; 0 = never */
     int64_t rate_at_ns; /* the rate is used up until then */
     uint64_t picked_n;  /* during one pick, */
     uint32_t pick_next; /* which goes on here */

@@ -10,7 +10,7 @@
 #include "core/state.h"
 
 #define TEMPORARY_CHUNK_SIZE 4096
-#define SCRATCH_KEPT_SIZE ((size_t)64 << 10) /* of each area for one step; few payloads are larger */
+#define SCRATCH_KEPT_SIZE ((size_t)64 << 10) /* of each area for one step: few need more */
 
 const char *input_name(enum input_kind kind)
 {
@@ -225,7 +225,7 @@ enum status core_apply(struct core *c, struct place place, const struct record *
     if (!record_is_valid(c, i, record)) return E_CORRUPT;
     apply(c, record);
     assert(c->seq >= record->seq);
-    (void)core_rest(c); /* or all partitions together would keep much more than the host runs with */
+    (void)core_rest(c); /* or all partitions together would keep much more than a host does */
     return OK;
 }
 

@@ -27,13 +27,19 @@ void backlog_defer(struct core *c, struct bytes key, struct event_started *start
     record.event = buffer_view(&c->scratch);
     emit(c, &record);
     assert(backlog_n(c->backlog) > 0);
+    reply_waiting(c, &record);
+}
+
+void reply_waiting(struct core *c, const struct record *queued)
+{
+    assert(queued->kind == RECORD_QUEUED);
     if (c->in->request == 0) return;
     struct effect *e = effect_new(c, EFFECT_REPLY);
     e->reply.request = c->in->request;
     e->reply.status = OK;
     e->reply.text = "";
-    e->reply.key = copy_must(c->out->arena, key);
-    memcpy(e->reply.execution_id, started->execution_id, EXECUTION_ID_SIZE);
+    e->reply.key = copy_must(c->out->arena, queued->key);
+    memcpy(e->reply.execution_id, queued->execution_id, EXECUTION_ID_SIZE);
 }
 
 void queued_apply(struct core *c, const struct record *record)
@@ -67,22 +73,35 @@ static bool still_waits(const struct core *c, struct bytes bytes, struct record 
            waiting.partition == c->options.partition;
 }
 
+struct instance *waiting_admit(struct core *c, const struct record *queued)
+{
+    assert(instance_find_live(c, queued->key) == NULL); /* who asks for it, admits it first */
+    struct record record = {
+        .kind = RECORD_ADMITTED,
+        .key = queued->key,
+        .order = queued->order,
+        .event = queued->event,
+    };
+    memcpy(record.execution_id, queued->execution_id, EXECUTION_ID_SIZE);
+    emit(c, &record);
+    struct instance *i = instance_find_live(c, queued->key);
+    assert(i != NULL);
+    assert(i->status == STATUS_PENDING);
+    return i;
+}
+
+bool waiting_read(const struct core *c, const struct input *in, struct record *out)
+{
+    if (in->waiting.len == 0) return false;
+    bool waits = still_waits(c, in->waiting, out);
+    assert(waits); /* the host has looked, and nothing was stepped since */
+    return waits;
+}
+
 void on_backlog_admit(struct core *c, const struct input *in)
 {
     struct record queued;
-    if (!still_waits(c, in->record, &queued)) return;
-    assert(instance_find_live(c, queued.key) == NULL); /* who asks for it, admits it first */
-    struct record record = {
-        .kind = RECORD_ADMITTED,
-        .key = queued.key,
-        .order = queued.order,
-        .event = queued.event,
-    };
-    memcpy(record.execution_id, queued.execution_id, EXECUTION_ID_SIZE);
-    emit(c, &record);
-    const struct instance *i = instance_find_live(c, queued.key);
-    assert(i != NULL);
-    assert(i->status == STATUS_PENDING);
+    if (still_waits(c, in->record, &queued)) (void)waiting_admit(c, &queued);
 }
 
 void on_backlog_carry(struct core *c, const struct input *in)

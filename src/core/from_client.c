@@ -46,14 +46,14 @@ const char *client_name_problem(struct bytes name)
 _Static_assert(STATUS_SUSPENDED < 32, "every status is a bit of the mask");
 #define MASK_RUNNING (MASK(STATUS_RUNNING) | MASK(STATUS_PENDING) | MASK(STATUS_SUSPENDED))
 
-/* OK: create (over an existing one). E_EXISTS, E_INVALID: refuse. E_PRECONDITION: leave what is
- * there, and answer as if it had been created. */
+/* i: the one that is there, NULL when its start waits. OK: create (over an existing one). E_EXISTS,
+ * E_INVALID: refuse. E_PRECONDITION: leave what is there, and answer as if it had been created. */
 static enum status reuse_decide(const struct instance *i, enum reuse reuse, uint32_t mask)
 {
-    assert(!i->is_purged);
-    bool is_in_mask = (mask & MASK(instance_status(i))) != 0;
+    assert(i == NULL || !i->is_purged);
+    bool is_in_mask = (mask & MASK(i == NULL ? STATUS_PENDING : instance_status(i))) != 0;
     switch (reuse) {
-    case REUSE_DEFAULT: return instance_is_terminal(i) ? OK : E_EXISTS;
+    case REUSE_DEFAULT: return i != NULL && instance_is_terminal(i) ? OK : E_EXISTS;
     case REUSE_REPLACE:
     case REUSE_TERMINATE: return is_in_mask ? OK : E_EXISTS;
     case REUSE_IGNORE: return is_in_mask ? E_PRECONDITION : E_EXISTS;
@@ -133,11 +133,16 @@ void on_client_start(struct core *c, const struct input *in)
     if (!source_admits(c, &start->at)) return;
     struct instance *old = instance_find_live(c, start->key);
     assert(old == NULL || !old->is_entity); /* whose ids begin with '@' */
-    if (old != NULL) {
+    struct record queued;
+    bool is_waiting = old == NULL && waiting_read(c, in, &queued);
+    if (old != NULL || is_waiting) {
         enum status status = reuse_decide(old, start->reuse, start->reuse_mask);
         if (status == E_PRECONDITION) {
             source_take(c, &start->at);
-            reply_instance(c, old);
+            if (is_waiting)
+                reply_waiting(c, &queued);
+            else
+                reply_instance(c, old);
             return;
         }
         if (status != OK) {
@@ -146,6 +151,7 @@ void on_client_start(struct core *c, const struct input *in)
                   "another id, or a reuse policy that allows to replace it");
             return;
         }
+        if (is_waiting) old = waiting_admit(c, &queued);
         if (!instance_is_terminal(old)) ending_terminate(old, MAYBE_NONE, false);
     }
     assert(old == NULL || instance_is_terminal(old));
@@ -179,15 +185,23 @@ void on_client_start(struct core *c, const struct input *in)
     reply_instance(c, create(c, start->key, &started, started.scheduled_ms));
 }
 
+/* Its start waits: it is pending, and stays so. */
+static bool waits(const struct core *c, const struct input *in)
+{
+    struct record queued;
+    return waiting_read(c, in, &queued);
+}
+
 void on_client_restart(struct core *c, const struct input *in)
 {
     struct instance *i = instance_find_live(c, in->client.key);
     struct event_started started;
-    if (i == NULL) {
+    bool is_waiting = waits(c, in);
+    if (i == NULL && !is_waiting) {
         reply(c, E_NOT_FOUND, "there is no such instance");
         return;
     }
-    if (i->is_entity || !instance_is_terminal(i)) {
+    if (is_waiting || i->is_entity || !instance_is_terminal(i)) {
         reply(c, E_PRECONDITION,
               "the instance is still running: terminate it first, or restart it "
               "with a new id");
@@ -305,6 +319,10 @@ static bool unpark(struct core *c, struct instance *i)
 
 void on_client_resume(struct core *c, const struct input *in)
 {
+    if (waits(c, in)) {
+        reply(c, OK, ""); /* it is neither suspended nor parked */
+        return;
+    }
     struct instance *i = find_any_or_reply(c, in->client.key);
     if (i == NULL) return;
     (void)unpark(c, i);
@@ -320,14 +338,16 @@ void on_client_resume(struct core *c, const struct input *in)
 
 void on_client_rewind(struct core *c, const struct input *in)
 {
-    struct instance *i = find_or_reply(c, in->client.key);
-    if (i == NULL) return;
-    if (!instance_is_terminal(i) || i->status != STATUS_FAILED) {
-        reply(c, E_PRECONDITION,
-              step_text(c,
-                        "precondition: only a failed instance can be rewound; this one is %s, "
-                        "which does not allow it",
-                        orchestration_status_name(instance_status(i))));
+    bool is_waiting = waits(c, in);
+    struct instance *i = is_waiting ? NULL : find_or_reply(c, in->client.key);
+    if (i == NULL && !is_waiting) return;
+    if (is_waiting || !instance_is_terminal(i) || i->status != STATUS_FAILED) {
+        reply(
+            c, E_PRECONDITION,
+            step_text(c,
+                      "precondition: only a failed instance can be rewound; this one is %s, "
+                      "which does not allow it",
+                      orchestration_status_name(is_waiting ? STATUS_PENDING : instance_status(i))));
         return;
     }
     if (ending_has_undone(i)) {
@@ -348,9 +368,11 @@ void on_client_rewind(struct core *c, const struct input *in)
 
 void on_client_purge(struct core *c, const struct input *in)
 {
-    struct instance *i = find_any_or_reply(c, in->client.key);
-    if (i == NULL) return;
-    if (!instance_is_terminal(i) && !in->client.is_forced) {
+    bool is_waiting = waits(c, in);
+    assert(!is_waiting || !in->client.is_forced);
+    struct instance *i = is_waiting ? NULL : find_any_or_reply(c, in->client.key);
+    if (i == NULL && !is_waiting) return;
+    if (is_waiting || (!instance_is_terminal(i) && !in->client.is_forced)) {
         reply(c, E_PRECONDITION, "the instance has not ended: terminate it before purging it");
         return;
     }
@@ -368,10 +390,11 @@ void on_client_purge(struct core *c, const struct input *in)
  * is the turn, when it is the orchestrator itself that was parked. */
 void on_client_resubmit(struct core *c, const struct input *in)
 {
-    struct instance *i = find_any_or_reply(c, in->client.key);
-    if (i == NULL) return;
-    bool is_unparked = unpark(c, i);
-    struct item *item = item_find(i, in->client.task_id, ITEM_TASK);
+    bool is_waiting = waits(c, in);
+    struct instance *i = is_waiting ? NULL : find_any_or_reply(c, in->client.key);
+    if (i == NULL && !is_waiting) return;
+    bool is_unparked = !is_waiting && unpark(c, i);
+    struct item *item = is_waiting ? NULL : item_find(i, in->client.task_id, ITEM_TASK);
     if (item == NULL || (item->state != TASK_STATE_PARKED && item->state != TASK_STATE_WAITING)) {
         if (is_unparked)
             reply(c, OK, "");

@@ -69,7 +69,8 @@ void on_client_import(struct core *c, const struct input *in)
               "the instance had not ended when it was exported: only ended ones are imported");
         return;
     }
-    if (instance_find_live(c, key) != NULL) {
+    struct record queued;
+    if (instance_find_live(c, key) != NULL || waiting_read(c, in, &queued)) {
         reply(c, E_EXISTS,
               "an orchestration instance already exists with this id: purge it first, or choose "
               "another id");

@@ -124,6 +124,10 @@ struct input {
     uint64_t lsn;       /* of the batch this step's records will be in */
     uint64_t random[2]; /* fresh for every input */
     uint64_t request;   /* echoed in the reply; 0 = no reply wanted */
+    /* CLIENT_*, when the start of the instance waits: its QUEUED record. What can be answered by it
+     * is, and the start waits on. Only for START, RESUME, REWIND, RESTART, RESUBMIT, IMPORT, and a
+     * PURGE that is not forced: for others it is admitted first. */
+    struct bytes waiting;
     union {
         struct input_start start;
         struct input_signal signal;

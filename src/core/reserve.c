@@ -336,7 +336,8 @@ static size_t copied_size(const struct core *c, const struct input *in)
     case INPUT_CLIENT_IMPORT: return IMPORTED_SIZE * strings_count(in->client.data.value);
     case INPUT_CLIENT_START:
         i = instance_find(c, in->start.key); /* it may be replaced */
-        return (in->start.tags.len == 0 ? 0 : replies_size(0)) + (i == NULL ? 0 : end_size(i, 0));
+        return (in->start.tags.len == 0 ? 0 : replies_size(0)) +
+               (in->waiting.len == 0 ? 0 : replies_size(0)) + (i == NULL ? 0 : end_size(i, 0));
     case INPUT_CLIENT_PURGE:
         i = instance_find(c, in->client.key); /* by force */
         return i == NULL ? 0 : end_size(i, 0);
@@ -358,7 +359,7 @@ static size_t copied_size(const struct core *c, const struct input *in)
 bool reserve_step(struct core *c, const struct input *in, struct output *out)
 {
     assert(out->records_n == 0 || out->records->len > 0);
-    size_t size = STEP_SIZE + COPIES_N * given_size(in) + copied_size(c, in);
+    size_t size = STEP_SIZE + COPIES_N * (given_size(in) + in->waiting.len) + copied_size(c, in);
     assert(size >= STEP_SIZE); /* the sum has not wrapped */
     if (in->kind == INPUT_CLIENT_START && c->backlog != NULL && !backlog_reserve(c->backlog)) {
         return false;

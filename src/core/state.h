@@ -550,6 +550,12 @@ void backlog_defer(struct core *c, struct bytes key, struct event_started *start
 void queued_apply(struct core *c, const struct record *record);
 /* It waits no more, if it did. */
 void admitted_apply(struct core *c, const struct record *record);
+/* The record of the start that waits, of in->waiting; false when there is none. Borrowed. */
+bool waiting_read(const struct core *c, const struct input *in, struct record *out);
+/* The instance is in memory from now on. */
+struct instance *waiting_admit(struct core *c, const struct record *queued);
+/* As reply_instance(). */
+void reply_waiting(struct core *c, const struct record *queued);
 void on_backlog_admit(struct core *c, const struct input *in);
 void on_backlog_carry(struct core *c, const struct input *in);
 

@@ -4,12 +4,15 @@
  */
 #include "host/admission.h"
 
+#include "base/log.h"
 #include "base/planted.h"
 #include "host/state.h"
 
 #define JOB_SIZE_MAX ((size_t)8 << 20) /* of records in one job; at least one */
 #define ARENA_CHUNK_SIZE ((size_t)64 << 10)
 #define RETRY_NS (100 * NS_PER_MS)
+#define SINGLE_NS (100 * NS_PER_MS) /* between two, when even the reserve is used up */
+#define HOLD_LOGGED_NS (60 * NS_PER_S)
 #define MARK_SPACING ((uint64_t)1 << 20)
 
 static void run(struct job *job);
@@ -99,7 +102,7 @@ static void run(struct job *base)
     uint32_t n = 0;
 
     a->status = OK;
-    for (; n < a->picked_n && (n == 0 || size < JOB_SIZE_MAX); n++) {
+    for (; n < a->picked_n && (n == 0 || size < a->size_max); n++) {
         struct bytes record;
         a->status = frames_get(&a->frames, &a->picked[n], &record);
         if (a->status == OK) a->records[n] = arena_copy(&a->arena, record);
@@ -116,6 +119,16 @@ static void done(struct job *base)
     container_of(base, struct admission, job)->state = ADMISSION_READ;
 }
 
+/* Bytes of records that may come in at once; at least one does. */
+static size_t room(const struct host *h)
+{
+    size_t hot = host_hot_bytes(h);
+    size_t hot_max = h->is_holding ? host_hot_reserve_max(h) : h->options.hot_bytes_max;
+    size_t left = hot < hot_max ? hot_max - hot : 0;
+
+    return left < JOB_SIZE_MAX ? left : JOB_SIZE_MAX;
+}
+
 static void submit(struct host *h, uint32_t n, bool is_carrying)
 {
     struct admission *a = &h->admission;
@@ -123,11 +136,21 @@ static void submit(struct host *h, uint32_t n, bool is_carrying)
     a->picked_n = n;
     a->used_n = 0;
     a->is_carrying = is_carrying;
+    a->size_max = is_carrying ? JOB_SIZE_MAX : room(h);
     a->state = ADMISSION_READING;
     h->env->ops->submit(h->env, LANE_BACKLOG, &a->job);
 }
 
 /* ---- turns ---- */
+
+static void say_full(struct host *h)
+{
+    if (backlog_n(h->backlog) == 0) return;
+    if (h->hold_logged_ns != 0 && h->now_ns - h->hold_logged_ns < HOLD_LOGGED_NS) return;
+    h->hold_logged_ns = h->now_ns;
+    log_warn("the memory for instances is used up (store.hot_memory_max): starts wait, but for a "
+             "few of names that a worker serves");
+}
 
 void admission_begin(struct host *h)
 {
@@ -139,7 +162,24 @@ void admission_begin(struct host *h)
 
     if (hot > hot_max || is_behind) h->is_holding = true;
     if (hot < hot_max / 8 * 7 && !is_behind) h->is_holding = false;
-    backlog_hold(h->backlog, h->is_holding);
+    enum backlog_hold hold = BACKLOG_FREE;
+    h->hold_reason = HOLD_REASON_NONE;
+    if (is_behind) {
+        hold = BACKLOG_ALL; /* it catches up by itself */
+        h->hold_reason = HOLD_REASON_ARCHIVE;
+    } else if (h->is_holding) {
+        hold = hot < host_hot_reserve_max(h) ? BACKLOG_SERVED : BACKLOG_SINGLE;
+        h->hold_reason = HOLD_REASON_MEMORY;
+        say_full(h);
+    }
+    h->admission.is_single = hold == BACKLOG_SINGLE;
+    backlog_hold(h->backlog, hold);
+}
+
+const char *admission_held_by(const struct host *h)
+{
+    if (h->hold_reason == HOLD_REASON_MEMORY) return "store.hot_memory_max";
+    return h->hold_reason == HOLD_REASON_ARCHIVE ? "store.archive_lag_max" : NULL;
 }
 
 void admission_finish(struct host *h)
@@ -186,7 +226,9 @@ void admission_turn(struct host *h)
         uint64_t upto = oldest + (h->lsn_applied - oldest) / 2;
         n = backlog_oldest(h->backlog, upto, a->picked, ADMIT_N);
     } else {
+        if (a->is_single && h->now_ns < a->single_ns) return;
         n = backlog_pick(h->backlog, h->now_ns, h->lsn_durable, a->picked, ADMIT_N);
+        if (a->is_single && n > 0) a->single_ns = h->now_ns + SINGLE_NS;
     }
     if (n > 0) submit(h, (uint32_t)n, is_carrying);
 }
@@ -200,6 +242,7 @@ int64_t admission_wake_ns(const struct host *h)
     if (backlog_n(h->backlog) == 0) return INT64_MAX;
     int64_t at_ns = backlog_wake_ns(h->backlog, h->now_ns);
     if (a->retry_ns > h->now_ns && a->retry_ns < at_ns) at_ns = a->retry_ns;
+    if (a->is_single && a->single_ns > h->now_ns && a->single_ns < at_ns) at_ns = a->single_ns;
     return at_ns;
 }
 

@@ -39,7 +39,10 @@ struct admission {
     uint32_t picked_n;
     uint32_t used_n;
     enum status status;
-    int64_t retry_ns; /* nothing before: memory was short */
+    size_t size_max;   /* of the records of one job */
+    int64_t retry_ns;  /* nothing before: memory was short */
+    bool is_single;    /* memory is so full that they come one by one, */
+    int64_t single_ns; /* the next one not before */
     uint64_t carried_n;
 
     uint64_t bytes; /* of all frames so far */
@@ -57,6 +60,8 @@ void admission_frame(struct host *h, uint64_t lsn, size_t size);
 uint64_t admission_pinned(const struct host *h);
 /* At the beginning of a turn: whether memory lets anything in. */
 void admission_begin(struct host *h);
+/* The setting that holds starts back; NULL = none does. */
+const char *admission_held_by(const struct host *h);
 /* Steps with what was read. */
 void admission_finish(struct host *h);
 /* Picks and submits the next. */

@@ -362,6 +362,26 @@ bool dispatcher_is_served(const struct dispatcher *d, struct bytes queue_key)
     return anybody_fits(d, &q);
 }
 
+static bool takes(const struct worker *w, enum work_kind kind, struct bytes name)
+{
+    size_t n = 0;
+    const struct worker_filter *filters = filters_of(w, kind, &n);
+
+    if (!w->has_filters) return true;
+    for (size_t i = 0; i < n; i++) {
+        if (bytes_equal(filters[i].name, name)) return true;
+    }
+    return false;
+}
+
+bool dispatcher_serves(const struct dispatcher *d, enum work_kind kind, struct bytes name)
+{
+    for (struct list *n = list_first(&d->workers); n != NULL; n = list_next(&d->workers, n)) {
+        if (takes(container_of(n, struct worker, node), kind, name)) return true;
+    }
+    return false;
+}
+
 size_t dispatcher_workers_n(const struct dispatcher *d) { return d->workers_map.n; }
 
 struct worker *dispatcher_find(struct dispatcher *d, uint32_t id)

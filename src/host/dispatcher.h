@@ -119,6 +119,8 @@ enum status dispatcher_credit(struct dispatcher *d, struct worker *worker, uint3
 size_t dispatcher_workers_n(const struct dispatcher *d);
 /* Some attached worker takes what is in this queue. */
 bool dispatcher_is_served(const struct dispatcher *d, struct bytes queue_key);
+/* Some attached worker takes work of this kind and name, in whatever hub and version. */
+bool dispatcher_serves(const struct dispatcher *d, enum work_kind kind, struct bytes name);
 /* NULL when it is gone. */
 struct worker *dispatcher_find(struct dispatcher *d, uint32_t id);
 

@@ -86,6 +86,13 @@ static int64_t purger_now_ns(struct purger *p)
 
 /* ---- open ---- */
 
+static bool is_served(void *user, struct bytes name)
+{
+    const struct host *h = user;
+
+    return dispatcher_serves(&h->dispatcher, WORK_TURN, name);
+}
+
 static enum status backlog_init(struct host *h)
 {
     const struct host_options *o = &h->options;
@@ -100,6 +107,8 @@ static enum status backlog_init(struct host *h)
         .size_max = o->backlog_size_max,
         .rules = o->backlog_rules,
         .rules_n = o->backlog_rules_n,
+        .is_served = is_served,
+        .user = h,
         .hash_mask = o->backlog_hash_mask,
     };
     return backlog_new(&options, &h->backlog);
@@ -271,8 +280,8 @@ bool host_is_quiet(const struct host *h)
     if (h->is_dead) return true;
     if (!h->is_stopping || !list_is_empty(&h->taken)) return false;
     if (atomic_load(&h->is_wake_pending) || atomic_load(&h->is_wake_owed)) return false;
-    /* On a full disk, or without memory, nothing more can be acknowledged: who still waits hears that
-     * it is closed. */
+    /* On a full disk, or without memory, nothing more can be acknowledged: who still waits hears
+     * that it is closed. */
     if (h->commit.retry_ns != 0) return !h->loader.is_under_way && admission_is_quiet(h);
     return h->commit.batch == NULL && batch_is_empty(h->open) && loader_is_quiet(h) &&
            queries_is_quiet(h) && archiver_is_quiet(h) && admission_is_quiet(h);
@@ -462,6 +471,8 @@ void host_stats(const struct host *h, struct host_stats *out)
         .deferred = backlog_deferred_n(h->backlog),
         .admitted = backlog_admitted_n(h->backlog),
         .carried = h->admission.carried_n,
+        .is_held = h->hold_reason != HOLD_REASON_NONE,
+        .held_by = admission_held_by(h),
         .recovery_ns = h->recovery_ns,
         .recovered_frames = h->recovered_frames,
         .waiters = h->waiters.n,
@@ -513,6 +524,8 @@ void host_stats_add(struct host_stats *sum, const struct host_stats *one)
     sum->deferred += one->deferred;
     sum->admitted += one->admitted;
     sum->carried += one->carried;
+    sum->is_held = sum->is_held || one->is_held;
+    if (one->held_by != NULL) sum->held_by = one->held_by;
     if (one->recovery_ns > sum->recovery_ns) sum->recovery_ns = one->recovery_ns;
     sum->recovered_frames += one->recovered_frames;
 }

@@ -72,7 +72,8 @@ struct host_options {
     host_changed_fn *changed;
     void *changed_user;
     size_t queue_n_max;   /* posted requests; beyond: host_post answers false */
-    size_t hot_bytes_max; /* of instances; near it idle ones leave, beyond it starts are refused */
+    size_t hot_bytes_max; /* of instances; near it idle ones leave, beyond it starts wait, but for a
+                             few of names that a worker serves, which may use a quarter more */
     size_t archive_lag_max;   /* journal bytes not yet archived; beyond it starts are refused */
     size_t batch_bytes_max;   /* records per frame */
     int64_t idle_evict_ms;    /* an idle instance may leave memory after this */
@@ -160,6 +161,8 @@ struct host_stats {
     uint64_t deferred;       /* starts that had to wait, since the host was opened */
     uint64_t admitted;       /* of those */
     uint64_t carried;        /* times that one was carried forward */
+    bool is_held;            /* few starts are admitted: something is full, */
+    const char *held_by;     /* which this setting bounds; NULL = nothing is */
     int64_t recovery_ns;     /* how long host_open took */
     uint64_t recovered_frames;
 };

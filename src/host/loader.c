@@ -420,6 +420,19 @@ static void unpark(struct host *h, struct load *load)
     }
 }
 
+/* What came in out of its turn, and has not been ended or suspended at once, is counted for the
+ * rate of its name like any other. */
+static void count_rate(struct host *h, uint32_t index, struct bytes bytes)
+{
+    struct record record;
+    struct instance_view view;
+    struct reader r = reader_make(bytes);
+
+    if (h->is_dead || bytes.len == 0 || record_decode(&r, &record) != OK) return;
+    if (!host_view(h, index, record.key, &view) || view.status != STATUS_PENDING) return;
+    backlog_took(h->backlog, record.name, h->now_ns);
+}
+
 /* True when there is nothing more to do with what was read for it. */
 static bool use_waiting(struct host *h, struct load *load)
 {
@@ -446,7 +459,10 @@ static bool use_waiting(struct host *h, struct load *load)
         load->status = host_step(h, load->index, &in, NULL);
     }
     if (load->status != OK) messages_drop(h, load->index, load->node.key);
+    uint32_t index = load->index;
+    struct bytes bytes = load->status == OK ? load->record : BYTES_NONE;
     unpark(h, load);
+    count_rate(h, index, bytes);
     return true;
 }
 
@@ -477,6 +493,14 @@ static void use_load(struct host *h, struct load *load)
     unpark(h, load);
 }
 
+/* It only wants to see, wherever the instance is. Others look at what waits only, and go on with an
+ * instance in memory when nothing does. */
+static bool is_read(const struct request *request)
+{
+    return request->kind == REQUEST_GET || request->kind == REQUEST_HISTORY ||
+           request->kind == REQUEST_CHILDREN || request->kind == REQUEST_WAIT;
+}
+
 /* True when it was answered, or goes on elsewhere. */
 static bool look_at_waiting(struct host *h, const struct look *look)
 {
@@ -499,7 +523,7 @@ static bool look_at_waiting(struct host *h, const struct look *look)
     }
     request->number = look->waiting.order;
     if (!backlog_find(h->backlog, hash, request->number, &waiting)) {
-        if (request->kind != REQUEST_WHY) return false;
+        if (is_read(request)) return false;
         note_stranger(l, request->key, request->number);
         request_run(h, request); /* it must be in memory */
         return true;
@@ -524,7 +548,7 @@ static void use_look(struct host *h, const struct look *look)
     bool is_old = filter_has(&h->loader.left, key_hash(request->key));
     if (is_old || core_view(h->cores[host_index_of(h, request->key)], request->key, &view)) {
         request_run(h, request); /* newer than what was read: looks again */
-    } else if (request->kind == REQUEST_WHY) {
+    } else if (!is_read(request)) {
         request_run(h, request); /* what waited has been admitted: it must be in memory */
     } else if (look->status == OK) {
         request_see(h, request, look->row.snapshot);

@@ -126,7 +126,8 @@ bool loader_may_have(const struct host *h, struct bytes key);
 /* Brings it into memory; the request (NULL: nobody) goes on (request_run) when it is there.
  * E_UNAVAILABLE (too many wait), E_NOMEM: the request is still the caller's. */
 enum status loader_load(struct host *h, uint32_t index, struct bytes key, struct request *request);
-/* Reads it without loading it, for GET, HISTORY, CHILDREN and WAIT. */
+/* Reads it without loading it, for GET, HISTORY, CHILDREN and WAIT; and for WHY and what else is
+ * told by the record of a start that waits, which is not admitted for it. */
 void loader_look(struct host *h, struct request *request);
 /* Ends a WAIT that is parked here, at once or, while it is being read, when that is over; it is
  * answered E_TIMEOUT. False: it will not end at once. `wait` is compared, never read. */

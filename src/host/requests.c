@@ -6,6 +6,7 @@
 #include "host/rows.h"
 #include "host/state.h"
 
+#include "core/entity_id.h"
 #include "core/limits.h"
 
 #include <stdarg.h>
@@ -39,6 +40,17 @@ static void answer_now(struct host *h, struct request *request, enum status stat
 
 /* ---- back-pressure ---- */
 
+/* Signals that a worker will read may use the reserve. */
+static size_t hot_max_for(const struct host *h, const struct request *request)
+{
+    size_t hot_max = h->options.hot_bytes_max;
+
+    if (request->kind != REQUEST_SIGNAL || host_hot_bytes(h) <= hot_max) return hot_max;
+    struct bytes name = entity_id_name(key_id(request->key));
+    bool is_served = dispatcher_serves(&h->dispatcher, WORK_ENTITY, name);
+    return is_served ? host_hot_reserve_max(h) : hot_max;
+}
+
 /* What makes the engine grow is refused when it is full; everything that makes it shrink goes on.
  * True when it was refused. */
 static bool refuse_growth(struct host *h, struct request *request, uint32_t index)
@@ -57,15 +69,13 @@ static bool refuse_growth(struct host *h, struct request *request, uint32_t inde
         return false; /* it waits in the journal when there is no room */
     if (archiver_lag(h) > h->options.archive_lag_max) {
         request_refuse(h, request, E_LIMIT,
-                       "the archive is too far behind (archive_lag_max): try again later");
+                       "the archive is too far behind (store.archive_lag_max): try again later");
         return true;
     }
-    if (host_hot_bytes(h) > h->options.hot_bytes_max) {
-        request_refuse(h, request, E_LIMIT,
-                       "the memory for instances is used up (hot_bytes_max): try again later");
-        return true;
-    }
-    return false;
+    if (host_hot_bytes(h) <= hot_max_for(h, request)) return false;
+    request_refuse(h, request, E_LIMIT,
+                   "the memory for instances is used up (store.hot_memory_max): try again later");
+    return true;
 }
 
 /* ---- inputs ---- */
@@ -131,17 +141,43 @@ static void input_of(const struct request *request, struct input *in)
     }
 }
 
-static void run_step(struct host *h, struct request *request, uint32_t index)
+/* When the start of its instance waits, the record says all that is asked: it waits on. */
+static bool is_told_by_record(const struct request *request)
+{
+    if (request->kind == REQUEST_PURGE) return !request->client.is_forced;
+    return request->kind == REQUEST_START || request->kind == REQUEST_RESUME ||
+           request->kind == REQUEST_REWIND || request->kind == REQUEST_RESTART ||
+           request->kind == REQUEST_RESUBMIT || request->kind == REQUEST_IMPORT;
+}
+
+/* Its instance is not at hand. */
+static void run_later(struct host *h, struct request *request, uint32_t index)
+{
+    bool may_wait = loader_may_wait(h, index, request->key);
+
+    if (may_wait && is_told_by_record(request)) {
+        loader_look(h, request);
+        return;
+    }
+    if (may_wait && request->kind == REQUEST_RAISE && admission_held_by(h) != NULL) {
+        request_refuse(h, request, E_LIMIT,
+                       "the instance's start waits to be admitted, and there is no room for it "
+                       "now (%s): try again later",
+                       admission_held_by(h));
+        return;
+    }
+    enum status status = loader_load(h, index, request->key, request);
+    if (status != OK) request_refuse(h, request, status, "too much waits for the archive");
+}
+
+/* waiting: the record of its start, when that waits; else empty. */
+static void step(struct host *h, struct request *request, uint32_t index, struct bytes waiting)
 {
     struct input in = {0};
 
-    if (!loader_is_at_hand(h, index, request->key)) {
-        enum status status = loader_load(h, index, request->key, request);
-        if (status != OK) request_refuse(h, request, status, "too much waits for the archive");
-        return;
-    }
     if (refuse_growth(h, request, index)) return;
     input_of(request, &in);
+    in.waiting = waiting;
     if (host_step(h, index, &in, request) != OK) {
         request_refuse(h, request, E_NOMEM, "out of memory: try again later");
         return;
@@ -151,6 +187,14 @@ static void run_step(struct host *h, struct request *request, uint32_t index)
         request->done(request);
     else
         request_answer(h, request);
+}
+
+static void run_step(struct host *h, struct request *request, uint32_t index)
+{
+    if (loader_is_at_hand(h, index, request->key))
+        step(h, request, index, BYTES_NONE);
+    else
+        run_later(h, request, index);
 }
 
 /* ---- what other shards send ---- */
@@ -280,8 +324,12 @@ void request_see(struct host *h, struct request *request, struct bytes snapshot)
 void request_see_waiting(struct host *h, struct request *request, struct bytes record)
 {
     struct instance_view view;
-    enum status status = queued_view(record, &h->open->arena, &view);
 
+    if (is_told_by_record(request)) {
+        step(h, request, host_index_of(h, request->key), record);
+        return;
+    }
+    enum status status = queued_view(record, &h->open->arena, &view);
     if (status != OK) {
         request_refuse(h, request, status, "the instance cannot be read from the journal");
     } else if (request->kind == REQUEST_HISTORY || request->kind == REQUEST_CHILDREN) {
@@ -356,6 +404,7 @@ static void run_worker(struct host *h, struct request *request)
         status = dispatcher_credit(&h->dispatcher, worker, request->worker.turns,
                                    request->worker.tasks, request->worker.entities);
     }
+    if (request->kind != REQUEST_WORKER_CREDIT) backlog_workers_changed(h->backlog);
     answer_now(h, request, status);
 }
 
@@ -439,7 +488,8 @@ void request_run(struct host *h, struct request *request)
     switch (request->kind) {
     case REQUEST_PURGE:
         if (!find_index(h, request, &index)) return;
-        if (request->client.recurse)
+        if (request->client.recurse &&
+            (request->client.is_forced || !loader_may_wait(h, index, request->key)))
             purge_run(h, request);
         else
             run_step(h, request, index);

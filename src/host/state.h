@@ -100,8 +100,10 @@ struct host {
     struct backlog *backlog;
     struct admission admission;
     struct hold hold; /* for backups */
-    bool is_holding;  /* memory is full: starts wait */
-    size_t scratch_size; /* of the cores, which is no instance's: when this turn began */
+    bool is_holding;  /* something is full: starts wait, */
+    enum hold_reason { HOLD_REASON_NONE, HOLD_REASON_MEMORY, HOLD_REASON_ARCHIVE } hold_reason;
+    int64_t hold_logged_ns; /* that memory is full was last said then */
+    size_t scratch_size;    /* of the cores, which is no instance's: when this turn began */
 
     /* Alerts are logged at most ALERT_LOGS_N times in ALERT_LOGS_NS. */
     int64_t alert_period_ns; /* when the present period began */
@@ -149,6 +151,11 @@ static inline bool host_view(const struct host *h, uint32_t index, struct bytes 
 }
 /* Bytes of instances in memory, about. */
 size_t host_hot_bytes(const struct host *h);
+/* What they may be for work that somebody does, also while work that nobody does fills them. */
+static inline size_t host_hot_reserve_max(const struct host *h)
+{
+    return h->options.hot_bytes_max + h->options.hot_bytes_max / 4;
+}
 /* The disk is so full that nothing may grow. */
 bool host_is_disk_low(const struct host *h);
 /* No more steps into the open batch before it is on its way. */

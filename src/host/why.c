@@ -12,7 +12,7 @@
 
 #include <stdio.h>
 
-#define WAITING_WORDS_SIZE 200
+#define WAITING_WORDS_SIZE 300
 
 /* The lists of one answer: counted first, then filled in. */
 struct listing {
@@ -188,11 +188,27 @@ static enum status waiting_words(struct host *h, const struct instance_view *vie
     char text[WAITING_WORDS_SIZE];
 
     if (!backlog_name(h->backlog, view->name, &name)) name = (struct backlog_name_view){0};
-    (void)snprintf(
-        text, sizeof text,
-        "its start waits to be admitted: %llu of its name are at work, %llu wait (see the "
-        "limits in [ingest])",
-        (unsigned long long)name.active_n, (unsigned long long)name.waiting_n);
+    unsigned long long active_n = name.active_n;
+    unsigned long long waiting_n = name.waiting_n;
+    if (h->hold_reason == HOLD_REASON_MEMORY) {
+        bool is_served = dispatcher_serves(&h->dispatcher, WORK_TURN, view->name);
+        (void)snprintf(text, sizeof text,
+                       "its start waits to be admitted: the memory for instances is used up "
+                       "(store.hot_memory_max), %s: %llu of its name are at work, %llu wait",
+                       is_served ? "so only a few of each name come in"
+                                 : "and no connected worker serves its name",
+                       active_n, waiting_n);
+    } else if (h->hold_reason == HOLD_REASON_ARCHIVE) {
+        (void)snprintf(text, sizeof text,
+                       "its start waits to be admitted: the archive is too far behind "
+                       "(store.archive_lag_max); %llu of its name wait",
+                       waiting_n);
+    } else {
+        (void)snprintf(text, sizeof text,
+                       "its start waits to be admitted: %llu of its name are at work, %llu wait "
+                       "(see the limits in [ingest])",
+                       active_n, waiting_n);
+    }
     why->reason = bytes_of_text(text);
     return keep(&h->open->arena, &why->reason);
 }

@@ -61,6 +61,10 @@ static void put_gauges(struct json *j, const struct host_stats *h)
     put_number(j, "waiting", h->backlog);
     put_number(j, "bytes", h->backlog_size);
     put_number(j, "oldestMs", (uint64_t)h->backlog_age_ms);
+    if (h->held_by != NULL) {
+        json_key(j, "heldBy");
+        json_text(j, h->held_by);
+    }
     json_object_end(j);
     json_key(j, "work");
     json_object_begin(j);

@@ -108,6 +108,8 @@ static void labelled(struct buffer *out, const char *name, const char *label, co
     X(backlog_size, GAUGE, "backlog_size_bytes", "Bytes of those starts in the journal")           \
     X(backlog_age_ms, GAUGE, "backlog_oldest_age_milliseconds",                                    \
       "How long the oldest of those starts has waited")                                            \
+    X(is_held, GAUGE, "backlog_held",                                                              \
+      "1 while memory or archive are full and only few starts are admitted")                       \
     X(deferred, COUNTER, "starts_deferred_total", "Starts that had to wait")                       \
     X(admitted, COUNTER, "starts_admitted_total", "Starts that had waited and were admitted")      \
     X(carried, COUNTER, "starts_carried_total",                                                    \

@@ -258,13 +258,48 @@ TEST(only_what_is_at_work_counts)
 TEST(a_held_backlog_lets_nothing_in)
 {
     struct kit *k = small_kit(SMALL);
-    backlog_hold(backlog_of(k), true);
+    backlog_hold(backlog_of(k), BACKLOG_ALL);
     start_n(k, "a", 0, 1);
     EXPECT_TEXT("none", status_of(k, "a", 0));
     EXPECT(kit_admit(k, "hub/a-0") == 0);
-    backlog_hold(backlog_of(k), false);
+    backlog_hold(backlog_of(k), BACKLOG_FREE);
     EXPECT(kit_admit(k, "hub/a-0") == 1);
     EXPECT_TEXT("PENDING", status_of(k, "a", 0));
+    kit_free(k);
+}
+
+static bool serves(void *user, struct bytes name)
+{
+    return bytes_equal(name, bytes_of_text(*(const char **)user));
+}
+
+/* While memory is full a few of what somebody serves come in, and nothing of what nobody does. */
+TEST(a_held_backlog_lets_in_a_few_of_what_is_served)
+{
+    const char *served = "a";
+    struct backlog_options limits = SMALL;
+    limits.active_max = 0;
+    limits.active_max_by_name = 0;
+    limits.is_served = serves;
+    limits.user = &served;
+    struct kit *k = small_kit(limits);
+    backlog_hold(backlog_of(k), BACKLOG_SERVED);
+    start_n(k, "a", 0, 20);
+    start_n(k, "b", 0, 20);
+    EXPECT(backlog_active_n(backlog_of(k)) == 16);
+    EXPECT(backlog_n(backlog_of(k)) == 24);
+    EXPECT(kit_admit(k, "hub/a-0") == 0);
+    backlog_hold(backlog_of(k), BACKLOG_SINGLE);
+    served = "b";
+    EXPECT(kit_admit(k, "hub/a-0") == 0); /* nobody has said so */
+    backlog_workers_changed(backlog_of(k));
+    EXPECT(kit_admit(k, "hub/a-0") == 1);
+    EXPECT_TEXT("PENDING", status_of(k, "b", 0));
+    EXPECT(kit_admit(k, "hub/a-0") == 0);
+    backlog_hold(backlog_of(k), BACKLOG_SERVED);
+    EXPECT(kit_admit(k, "hub/a-0") == 15);
+    backlog_hold(backlog_of(k), BACKLOG_FREE);
+    EXPECT(kit_admit(k, "hub/a-0") == 8);
     kit_free(k);
 }
 

@@ -160,7 +160,7 @@ TEST(what_waits_can_be_asked_for)
     EXPECT_STATUS(E_EXISTS, world_start(&w, "twice", "seq1"));
     EXPECT_STATUS(OK, ask_client(&w, REQUEST_SUSPEND, "paused"));
     EXPECT_EQ(STATUS_SUSPENDED, world_get(&w, "paused").status);
-    EXPECT_EQ(1, world_stats(&w).backlog);
+    EXPECT_EQ(2, world_stats(&w).backlog);
 
     ask_init(&ask, &w, REQUEST_HISTORY, "left");
     ask_run(&ask);
@@ -174,7 +174,7 @@ TEST(what_waits_can_be_asked_for)
     ask.request.done = keep_reason;
     ask_run(&ask);
     EXPECT(strstr(reason, "waits to be admitted") != NULL);
-    EXPECT_EQ(1, world_stats(&w).backlog); /* to look is not to admit */
+    EXPECT_EQ(2, world_stats(&w).backlog); /* to look is not to admit */
     EXPECT(!world_get(&w, "never").has_view);
     w.holds_work = false;
     world_answer(&w);
@@ -736,5 +736,125 @@ TEST(large_inputs_leave_room_behind)
     expect_all_completed(&w, "small", 10);
     world_advance_ms(&w, w.options.idle_evict_ms + 5000); /* nothing is left */
     EXPECT_EQ(0, world_stats(&w).instances_hot);
+    world_release(&w);
+}
+
+static enum status start_again(struct world *w, const char *id, enum reuse reuse)
+{
+    struct ask ask;
+    ask_init(&ask, w, REQUEST_START, id);
+    ask.request.start.name = BYTES_LITERAL("seq1");
+    ask.request.start.reuse = reuse;
+    ask.request.start.reuse_mask = 1u << STATUS_PENDING;
+    ask_run(&ask);
+    EXPECT(ask.is_done);
+    return ask.request.status;
+}
+
+static enum status purge_gently(struct world *w, const char *id, bool recurse)
+{
+    struct ask ask;
+    ask_init(&ask, w, REQUEST_PURGE, id);
+    ask.request.client.recurse = recurse;
+    ask_run(&ask);
+    EXPECT(ask.is_done);
+    return ask.request.status;
+}
+
+/* A crowd that repeats its starts, or asks for what a pending instance cannot do, hears so and lets
+ * nothing in past the limits. */
+TEST(to_ask_again_is_not_to_admit)
+{
+    struct world w;
+    small_world(&w);
+    world_open(&w);
+    w.holds_work = true;
+    start_n(&w, "a", "seq1", 20);
+    EXPECT_EQ(16, world_stats(&w).backlog);
+    for (int round = 0; round < 2; round++) {
+        for (int i = 4; i < 20; i++) {
+            char id[32];
+            (void)snprintf(id, sizeof id, "a%d", i);
+            EXPECT_STATUS(E_EXISTS, start_again(&w, id, REUSE_DEFAULT));
+            EXPECT_STATUS(E_EXISTS, start_again(&w, id, REUSE_NEVER));
+            EXPECT_STATUS(OK, start_again(&w, id, REUSE_IGNORE));
+            EXPECT_STATUS(E_PRECONDITION, ask_client(&w, REQUEST_REWIND, id));
+            EXPECT_STATUS(E_PRECONDITION, ask_client(&w, REQUEST_RESTART, id));
+            EXPECT_STATUS(E_PRECONDITION, ask_client(&w, REQUEST_RESUBMIT, id));
+            EXPECT_STATUS(OK, ask_client(&w, REQUEST_RESUME, id));
+            EXPECT_STATUS(E_PRECONDITION, purge_gently(&w, id, false));
+            EXPECT_STATUS(E_PRECONDITION, purge_gently(&w, id, true));
+        }
+        EXPECT_EQ(16, world_stats(&w).backlog);
+        EXPECT_EQ(4, world_stats(&w).active);
+        if (round == 0) {
+            world_crash(&w);
+            world_open(&w);
+        }
+    }
+    EXPECT_STATUS(OK, start_again(&w, "a19", REUSE_TERMINATE)); /* replaced, as if it were there */
+    EXPECT_EQ(15, world_stats(&w).backlog);
+    EXPECT_EQ(5, world_stats(&w).active);
+    host_check(w.host);
+    w.holds_work = false;
+    world_answer(&w);
+    world_advance_ms(&w, 5000);
+    expect_all_completed(&w, "a", 20);
+    world_release(&w);
+}
+
+/* The worker takes orchestrations of one name only. */
+static void serve_only(struct world *w, const struct worker_filter *filter)
+{
+    struct ask ask;
+    for (int n = 0; n < 2; n++) {
+        ask_init(&ask, w, n == 0 ? REQUEST_WORKER_DETACH : REQUEST_WORKER_ATTACH, "worker");
+        ask.request.worker.worker = &w->worker;
+        ask_run(&ask);
+        EXPECT_STATUS(OK, ask.request.status);
+        w->worker.has_filters = true;
+        w->worker.turn_filters = filter;
+        w->worker.turn_filters_n = 1;
+        w->worker.task_filters = NULL;
+    }
+}
+
+static const char *why_of(struct world *w, const char *id)
+{
+    struct ask ask;
+    ask_init(&ask, w, REQUEST_WHY, id);
+    ask.request.done = keep_reason;
+    ask_run(&ask);
+    return reason;
+}
+
+/* Work that nobody does fills the memory; what somebody does goes on all the same. */
+TEST(work_that_nobody_does_stops_only_itself)
+{
+    struct world w;
+    const struct worker_filter filter = {.name = BYTES_LITERAL("seq0")};
+    world_init(&w);
+    w.options.check_every_step = false;
+    w.options.hot_bytes_max = 4 << 20;
+    w.options.archive_every_ms = 10;
+    world_open(&w);
+    serve_only(&w, &filter);
+    start_large(&w, "nobody", "seq1", 12);
+    EXPECT(world_stats(&w).backlog > 0);
+    EXPECT_TEXT("store.hot_memory_max", world_stats(&w).held_by);
+    EXPECT(strstr(why_of(&w, "nobody11"), "store.hot_memory_max") != NULL);
+    EXPECT(strstr(why_of(&w, "nobody11"), "no connected worker") != NULL);
+    uint64_t waiting_n = world_stats(&w).backlog;
+    start_n(&w, "quick", "seq0", 50);
+    world_advance_ms(&w, 1000);
+    EXPECT_EQ(waiting_n, world_stats(&w).backlog);
+    expect_all_completed(&w, "quick", 50);
+    EXPECT_STATUS(E_LIMIT, ask_client(&w, REQUEST_RAISE, "nobody11"));
+
+    /* Also when even the reserve is used up, and they are large: one by one. */
+    start_large(&w, "heavy", "seq0", 5);
+    world_advance_ms(&w, 20000);
+    expect_all_completed(&w, "heavy", 5);
+    EXPECT_EQ(waiting_n, world_stats(&w).backlog);
     world_release(&w);
 }
