@@ -161,7 +161,9 @@ static void submit(struct host *h)
 static void wait_for_space(struct host *h)
 {
     if (!h->is_disk_full) {
-        log_error("the disk is full: nothing can be acknowledged until there is space again");
+        log_error("%s: nothing can be acknowledged until there is %s again",
+                  status_text(h->commit.status),
+                  h->commit.status == E_NOSPACE ? "space" : "memory");
     }
     h->is_disk_full = true;
     h->commit.retry_ns = h->now_ns + DISK_FULL_RETRY_NS;
@@ -184,7 +186,7 @@ void commit_finish(struct host *h)
         host_fatal(h, c->status, "the journal cannot be written");
         return;
     }
-    if (h->is_disk_full) log_info("the disk has space again");
+    if (h->is_disk_full) log_info("what is acknowledged can be written again");
     h->is_disk_full = false;
     assert(c->frame.lsn == h->lsn_durable + 1);
     h->lsn_durable = c->frame.lsn;
