@@ -71,7 +71,9 @@ static void tell_journal(struct checking *c, const char *directory, enum status 
     else
         (void)snprintf(found, sizeof found, "%llu frames to replay, the last is %llu%s",
                        (unsigned long long)report->frames_n, (unsigned long long)report->last_lsn,
-                       report->truncated_bytes > 0 ? "; a torn end, as after a crash" : "");
+                       report->missing_bytes > 0     ? "; a file was cut: frames may be missing"
+                       : report->truncated_bytes > 0 ? "; a torn end, as after a crash"
+                                                     : "");
     tell(c, status, directory, found);
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "cli/progress.h"
+#include "store/io.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -120,6 +121,29 @@ static int prepare_target(struct cli *cli, const char *path)
                      strerror(errno));
 }
 
+/* Holds what is copied still: a server may be at work in it. NULL: nobody can be, as backups have
+ * no such file, or it cannot be written, by us or by a server. */
+static int hold_still(struct cli *cli, const char *path, struct io **io, struct io_file **lock)
+{
+    char name[PATH_SIZE];
+    enum status status = E_NOT_FOUND;
+
+    (void)snprintf(name, sizeof name, "%s/lock", path);
+    *io = NULL;
+    *lock = NULL;
+    if (access(name, W_OK) == 0) status = io_posix_open(path, io);
+    if (status == OK) status = (*io)->ops->lock(*io, "lock", lock);
+    if (status != E_BUSY) return EXIT_CODE_OK;
+    return cli_failf(cli, EXIT_CODE_UNREACHABLE, "busy",
+                     "%s is in use by another process: stop it, or let it make a backup", path);
+}
+
+static void let_go(struct io *io, struct io_file *lock)
+{
+    if (lock != NULL) io->ops->close(io, lock);
+    if (io != NULL) io->ops->release(io);
+}
+
 int restore_run(const struct command *command, int argc, char **argv)
 {
     struct cli cli;
@@ -135,11 +159,15 @@ int restore_run(const struct command *command, int argc, char **argv)
         return cli_close(&cli, cli_failf(&cli, EXIT_CODE_NOT_FOUND, "no-backup",
                                          "%s is no backup of norn: %s is missing", backup, format));
     struct copying copying = {.cli = &cli, .block = arena_alloc(&cli.arena, COPY_SIZE)};
-    code = prepare_target(&cli, target);
+    struct io *io;
+    struct io_file *lock;
+    code = hold_still(&cli, backup, &io, &lock);
+    if (code == EXIT_CODE_OK) code = prepare_target(&cli, target);
     progress_begin(&copying.progress, "bytes copied:", 0, cli.is_quiet);
     if (code == EXIT_CODE_OK && copying.block != NULL)
         code = copy_folder(&copying, backup, target, 0);
     progress_end(&copying.progress);
+    let_go(io, lock);
     if (code == EXIT_CODE_OK) code = directory_check(&cli, target);
     return cli_close(&cli, code);
 }

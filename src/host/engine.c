@@ -310,15 +310,32 @@ static enum status shard_open(struct engine *e, uint32_t number, char *damage)
     return status;
 }
 
-/* After all hosts are open: they send to each other. */
-static void shard_start(struct shard *s)
+/* After all hosts are open: they send to each other. False: there is no such thread. */
+static bool shard_start(struct shard *s)
 {
     char title[16];
 
-    int failed = pthread_create(&s->thread, NULL, shard_main, s);
-    assert(failed == 0);
+    if (pthread_create(&s->thread, NULL, shard_main, s) != 0) return false;
     (void)snprintf(title, sizeof title, "host-%u", s->number);
     (void)pthread_setname_np(s->thread, title);
+    return true;
+}
+
+static void stop_shards(struct engine *e, uint32_t started_n)
+{
+    for (uint32_t i = 0; i < started_n; i++) env_threads_stop(e->shards[i].env);
+    for (uint32_t i = 0; i < started_n; i++) {
+        int failed = pthread_join(e->shards[i].thread, NULL);
+        assert(failed == 0);
+    }
+}
+
+static void release_shards(struct engine *e)
+{
+    for (; e->open_n > 0; e->open_n--) {
+        env_threads_free(e->shards[e->open_n - 1].env);
+        shard_release(&e->shards[e->open_n - 1]);
+    }
 }
 
 /* ---- open and close ---- */
@@ -341,13 +358,15 @@ static enum status open_shards(struct engine *e, char *damage)
     for (; e->open_n < e->format.shards_n; e->open_n++) {
         enum status status = shard_open(e, e->open_n, damage);
         if (status == OK) continue;
-        while (e->open_n-- > 0) {
-            env_threads_free(e->shards[e->open_n].env);
-            shard_release(&e->shards[e->open_n]);
-        }
+        release_shards(e);
         return status;
     }
-    for (uint32_t i = 0; i < e->open_n; i++) shard_start(&e->shards[i]);
+    for (uint32_t i = 0; i < e->open_n; i++) {
+        if (shard_start(&e->shards[i])) continue;
+        stop_shards(e, i);
+        release_shards(e);
+        return E_NOMEM;
+    }
     return OK;
 }
 
@@ -392,15 +411,8 @@ enum status engine_open(const struct engine_options *options, char *damage, stru
 void engine_close(struct engine *e)
 {
     atomic_store(&e->is_closing, true);
-    for (uint32_t i = 0; i < e->open_n; i++) env_threads_stop(e->shards[i].env);
-    for (uint32_t i = 0; i < e->open_n; i++) {
-        int failed = pthread_join(e->shards[i].thread, NULL);
-        assert(failed == 0);
-    }
-    for (uint32_t i = 0; i < e->open_n; i++) {
-        env_threads_free(e->shards[i].env);
-        shard_release(&e->shards[i]);
-    }
+    stop_shards(e, e->open_n);
+    release_shards(e);
     engine_free(e);
 }
 

@@ -31,6 +31,7 @@ struct env_threads {
     struct mem *mem;
     struct queue finished; /* jobs that have run */
     struct lane lanes[LANES_N];
+    int lanes_n; /* that run */
     atomic_bool is_stopping;
 };
 
@@ -105,17 +106,22 @@ static void *lane_main(void *user)
     return NULL;
 }
 
-static void lane_start(struct env_threads *e, enum env_lane which, const char *name)
+/* E_NOMEM: there is no such thread. */
+static enum status lane_start(struct env_threads *e, enum env_lane which, const char *name)
 {
     struct lane *lane = &e->lanes[which];
     char title[16]; /* the most that the system keeps */
 
     queue_init(&lane->jobs, SIZE_MAX);
     lane->finished = &e->finished;
-    int failed = pthread_create(&lane->thread, NULL, lane_main, lane);
-    assert(failed == 0);
+    if (pthread_create(&lane->thread, NULL, lane_main, lane) != 0) {
+        queue_release(&lane->jobs);
+        return E_NOMEM;
+    }
     (void)snprintf(title, sizeof title, "%s-%s", lane_names[which], name);
     (void)pthread_setname_np(lane->thread, title);
+    e->lanes_n++;
+    return OK;
 }
 
 enum status env_threads_new(struct mem *mem, const char *name, struct env_threads **out)
@@ -125,7 +131,12 @@ enum status env_threads_new(struct mem *mem, const char *name, struct env_thread
     e->env.ops = &ops;
     e->mem = mem;
     queue_init(&e->finished, SIZE_MAX);
-    for (int lane = 0; lane < LANES_N; lane++) lane_start(e, (enum env_lane)lane, name);
+    for (int lane = 0; lane < LANES_N; lane++) {
+        enum status status = lane_start(e, (enum env_lane)lane, name);
+        if (status == OK) continue;
+        env_threads_free(e);
+        return status;
+    }
     *out = e;
     return OK;
 }
@@ -135,7 +146,7 @@ void env_threads_free(struct env_threads *e)
     struct list forgotten;
 
     list_init(&forgotten);
-    for (int i = 0; i < LANES_N; i++) {
+    for (int i = 0; i < e->lanes_n; i++) {
         struct lane *lane = &e->lanes[i];
         (void)queue_take_all(&lane->jobs, &forgotten, 0);
         queue_close(&lane->jobs);

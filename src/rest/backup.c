@@ -15,8 +15,10 @@
 #include "rest/backup.h"
 #include "rest/stream_desk.h"
 
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define PATH_SIZE 4096
@@ -184,6 +186,26 @@ static void begin(struct backups *b, struct ask *ask)
     if (ask->is_closed) on_closed(ask);
 }
 
+/* What is in the data directory is the server's: a backup there would be taken for a part of it. */
+static bool is_within(const char *directory, struct bytes path)
+{
+    char parent[PATH_SIZE];
+    char root[PATH_MAX];
+    char found[PATH_MAX];
+    size_t len = path.len;
+
+    assert(len > 0 && len < sizeof parent);
+    memcpy(parent, path.ptr, len);
+    while (len > 1 && parent[len - 1] == '/') len--;
+    while (len > 1 && parent[len - 1] != '/') len--;
+    parent[len] = '\0';
+    if (realpath(directory, root) == NULL) return false;
+    if (realpath(parent, found) == NULL) return false; /* it is refused when it is made */
+    size_t root_len = strlen(root);
+    return strncmp(found, root, root_len) == 0 &&
+           (found[root_len] == '/' || found[root_len] == '\0' || root_len == 1);
+}
+
 static void post_backup(struct ask *ask)
 {
     struct rest *r = ask->rest;
@@ -205,6 +227,11 @@ static void post_backup(struct ask *ask)
     }
     if (r->options.engine == NULL || r->options.directory == NULL || r->options.wake == NULL) {
         ask_problem(ask, PROBLEM_UNSUPPORTED, NULL, "there is no directory to back up");
+        return;
+    }
+    if (is_within(r->options.directory, path.text)) {
+        ask_problem(ask, PROBLEM_BAD_PARAMETER, "{\"path\":\"/var/backups/norn-1\"}",
+                    "path must not be within the data directory");
         return;
     }
     if (b->is_running) {

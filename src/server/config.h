@@ -101,8 +101,8 @@ enum setting_kind {
       "at most so long until a finished instance is in the archive")                               \
     X(store, archive_batch, COUNT, "4096", 1, 1000000, "instances per archive transaction")        \
     X(store, disk_free_min, SIZE, "256MiB", 0, 1024 * CONFIG_GIB,                                  \
-      "with less space on the disk starts, events, signals and appends are refused; the rest goes "  \
-      "on")                                                                                        \
+      "with less space on the disk starts, events, signals and appends are refused; the rest "     \
+      "goes on")                                                                                   \
     X(ingest, active_max, COUNT, "20000", 0, 100000000,                                            \
       "orchestrations with work to do at once per shard; more starts wait; 0 = no limit")          \
     X(ingest, active_max_by_name, COUNT, "10000", 0, 100000000,                                    \

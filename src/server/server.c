@@ -34,7 +34,8 @@ enum phase { PHASE_RUNNING, PHASE_DRAINING, PHASE_CLOSING, PHASE_OVER };
 
 struct server {
     const struct server_options *options;
-    struct mem mem; /* of the loop's thread */
+    struct mem mem;             /* of the loop's thread */
+    uint32_t connections_n_max; /* as many as there may be files open for */
     struct engine *engine;
     struct replier *replier;
     struct desk_engine desk_engine;
@@ -549,7 +550,7 @@ static enum status make_loop(struct server *s)
         .limits = &s->options->limits,
         .grpc = &s->grpc,
         .http = s->front == NULL ? pages_http(s->pages) : &s->http,
-        .connections_n_max = s->options->connections_n_max,
+        .connections_n_max = s->connections_n_max,
         .bell = on_bell,
         .turned = on_turned,
         .stop_signal = on_stop_signal,
@@ -600,7 +601,10 @@ static int listen_all(struct server *s)
                      address);
         enum status status = loop_listen(s->loop, address, text);
         if (status == OK) continue;
-        log_error("cannot listen on %s: %s", address, text[0] == '\0' ? status_text(status) : text);
+        if (text[0] != '\0')
+            log_error("%s", text); /* names the address */
+        else
+            log_error("cannot listen on %s: %s", address, status_text(status));
         return startup_exit_code_listen(status);
     }
     return EX_OK;
@@ -641,13 +645,15 @@ static int open_all(struct server *s)
     if (code != EX_OK) return code;
 
     enum status status = make_service(s);
-    if (status == OK) status = make_loop(s);
-    if (status == OK) status = make_replier(s);
-    if (status != OK) {
-        log_error("cannot start: %s", status_text(status));
-        return EX_OSERR;
+    code = startup_exit_code_engine(status); /* the front has data of its own */
+    if (status == OK) {
+        status = make_loop(s);
+        if (status == OK) status = make_replier(s);
+        if (status != OK) code = EX_OSERR;
     }
-    return listen_all(s);
+    if (status == OK) return listen_all(s);
+    log_error("cannot start: %s", status_text(status));
+    return code;
 }
 
 int server_run(const struct server_options *options)
@@ -662,7 +668,7 @@ int server_run(const struct server_options *options)
 
     mem_init(&s.mem, SIZE_MAX);
     queue_init(&s.closed, 1);
-    startup_prepare_process(options->connections_n_max);
+    s.connections_n_max = startup_prepare_process(options->connections_n_max);
     int code = open_all(&s);
     if (code == EX_OK) {
         startup_tell_ready(s.engine, options->engine.directory, loop_address(s.loop),

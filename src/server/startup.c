@@ -21,9 +21,11 @@
 #include <sysexits.h>
 #include <unistd.h>
 
-#define FDS_OF_OUR_OWN 64 /* files of the store, pipes, listeners */
+/* Files of the store and the streams, what a backup and readers of histories open, replies, pipes,
+ * listeners; of a small limit a half. */
+#define FDS_OF_OUR_OWN 192
 
-void startup_prepare_process(uint32_t connections_n_max)
+uint32_t startup_prepare_process(uint32_t connections_n_max)
 {
     struct rlimit limit;
 
@@ -31,16 +33,19 @@ void startup_prepare_process(uint32_t connections_n_max)
     /* Until the loop takes them: recovery may be long, and a reload must not end it. */
     (void)signal(SIGHUP, SIG_IGN);
     (void)signal(SIGUSR1, SIG_IGN);
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return connections_n_max;
     if (limit.rlim_cur < limit.rlim_max) {
         limit.rlim_cur = limit.rlim_max;
         (void)setrlimit(RLIMIT_NOFILE, &limit);
         (void)getrlimit(RLIMIT_NOFILE, &limit);
     }
-    if (limit.rlim_cur < (rlim_t)connections_n_max + FDS_OF_OUR_OWN)
-        log_warn("the limit of open files, %llu, is too low for %u connections: raise it "
-                 "(LimitNOFILE, ulimit -n) or lower server.connections_max",
-                 (unsigned long long)limit.rlim_cur, connections_n_max);
+    rlim_t kept = limit.rlim_cur / 2 < FDS_OF_OUR_OWN ? limit.rlim_cur / 2 : FDS_OF_OUR_OWN;
+    rlim_t allowed = limit.rlim_cur - kept;
+    if (allowed >= connections_n_max) return connections_n_max;
+    log_warn("the limit of open files, %llu, is too low for %u connections: there will be %llu at "
+             "most; raise it (LimitNOFILE, ulimit -n) or lower server.connections_max",
+             (unsigned long long)limit.rlim_cur, connections_n_max, (unsigned long long)allowed);
+    return allowed > 0 ? (uint32_t)allowed : 1;
 }
 
 /* ---- the data directory ---- */

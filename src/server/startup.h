@@ -15,8 +15,9 @@ struct engine;
 struct engine_options;
 
 /* Before the first thread: signals that must not end us before the loop has them, and as many open
- * files as the system allows; warns when that is too few for so many connections. */
-void startup_prepare_process(uint32_t connections_n_max);
+ * files as the system allows. Answers how many connections there may be, so that files of our own
+ * (journal, archive, streams, replies) can be opened whatever clients do; warns when it is less. */
+uint32_t startup_prepare_process(uint32_t connections_n_max);
 
 /* Opens the directory and recovers. Answers an exit code; what is wrong was logged, with what to
  * do. */

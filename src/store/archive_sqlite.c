@@ -307,12 +307,12 @@ static enum status open_reader(struct archive_sqlite *s, const char *path)
 
 /* SQLite does not write to a file with a newer write version, and answers as if permission were
  * missing: a damaged byte must not look like that. All else in the head it checks itself. */
-static enum status check_head(struct archive_sqlite *s, const char *path, struct io_file *file)
+static enum status check_head(struct io *io, const char *path, struct io_file *file)
 {
     uint8_t head[DATABASE_HEAD_WRITE_VERSION + 1];
     size_t got = 0;
 
-    enum status status = s->io->ops->read(s->io, file, 0, head, sizeof head, &got);
+    enum status status = io->ops->read(io, file, 0, head, sizeof head, &got);
     if (status != OK) return status;
     assert(got <= sizeof head);
     if (got < sizeof head) return OK; /* nothing is in it yet, or SQLite will say what is wrong */
@@ -322,20 +322,27 @@ static enum status check_head(struct archive_sqlite *s, const char *path, struct
     return E_CORRUPT;
 }
 
-/* Nothing is written before it is known that we understand what is there. */
-static enum status check_format(struct archive_sqlite *s, const char *path)
+enum status archive_head_check(struct io *io, const char *directory, const char *path)
 {
     char relative[BLOB_PATH_SIZE];
     struct io_file *file;
 
-    int size = snprintf(relative, sizeof relative, "%s/" DATABASE_NAME, s->directory);
+    int size = snprintf(relative, sizeof relative, "%s/" DATABASE_NAME, directory);
     assert(size > 0);
     assert((size_t)size < sizeof relative);
-    enum status status = s->io->ops->open(s->io, relative, IO_READ, &file);
-    if (status == E_NOT_FOUND) return OK;
+    enum status status = io->ops->open(io, relative, IO_READ, &file);
     if (status != OK) return status;
-    status = check_head(s, path, file);
-    s->io->ops->close(s->io, file); /* before SQLite has opened it, so no lock is lost */
+    status = check_head(io, path, file);
+    io->ops->close(io, file); /* before SQLite has opened it, so no lock is lost */
+    return status;
+}
+
+/* Nothing is written before it is known that we understand what is there. */
+static enum status check_format(struct archive_sqlite *s, const char *path)
+{
+    enum status status = archive_head_check(s->io, s->directory, path);
+
+    if (status == E_NOT_FOUND) return OK;
     return status == OK ? archive_schema_check(path) : status;
 }
 

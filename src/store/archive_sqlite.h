@@ -250,6 +250,9 @@ struct archive_sqlite *archive_sqlite_of(struct archive *a);
 /* The place in four columns from `column` on. False when they are none. */
 bool archive_place_at(struct db *db, int statement, int column, struct blob_place *out);
 
+/* The first bytes of the database, which SQLite would misjudge; path: for people. Before it is
+ * opened. E_NOT_FOUND, E_CORRUPT (logged), E_IO. */
+enum status archive_head_check(struct io *io, const char *directory, const char *path);
 /* archive_sqlite_schema.c: the tables. E_VERSION: made by a newer program; nothing was changed. */
 enum status archive_schema_check(const char *path);
 enum status archive_schema_create(struct db *db);

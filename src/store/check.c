@@ -182,7 +182,9 @@ enum status archive_check(struct io *io, const char *root, const char *directory
     if (status == OK) status = blob_reader_init(&c.blobs, io, directory, mem);
     if (status != OK) return status;
     (void)snprintf(path, sizeof path, "%s/%s/archive.db", root, directory);
-    status = db_open(&c.db, path, SQLITE_OPEN_READONLY, "PRAGMA cell_size_check = ON;");
+    status = archive_head_check(io, directory, path); /* as who opens it to use it does */
+    if (status == OK)
+        status = db_open(&c.db, path, SQLITE_OPEN_READONLY, "PRAGMA cell_size_check = ON;");
     if (status == OK) {
         status = db_prepare(&c.db, statements, CHECK_STATEMENTS_N);
         if (status == OK) status = check_integrity(&c);

@@ -97,6 +97,8 @@ static enum status copy_frames(struct walk *w, struct io_file *in, struct io_fil
         return E_CORRUPT;
     if (w->next_lsn == 0) w->next_lsn = header.first_lsn;
     if (header.first_lsn != w->next_lsn) return E_CORRUPT;
+    header.size = 0; /* it gets what it needs, and no more */
+    segment_encode_header(&header, head);
     status = c->to->ops->write(c->to, out, 0, head, sizeof head);
     uint64_t at = SEGMENT_HEADER_SIZE;
     while (status == OK && w->next_lsn <= w->upto_lsn) {

@@ -12,6 +12,7 @@
 
 #include "base/assert.h"
 #include "base/list.h"
+#include "base/log.h"
 #include "base/mem.h"
 
 #include <dirent.h>
@@ -19,6 +20,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -105,6 +107,10 @@ static enum status posix_open(struct io *io, const char *path, enum io_open how,
     case IO_CREATE: flags = O_RDWR | O_CREAT | O_EXCL; break;
     }
     int fd = open_at(io, path, flags);
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
+        log_error("%s cannot be opened: %s", path, strerror(errno));
+        return E_NOMEM; /* it passes, as that does */
+    }
     if (fd < 0) return status_of_errno(errno);
     *out = handle_of(fd);
     return OK;

@@ -49,6 +49,7 @@ struct journal_report {
     uint32_t last_epoch; /* of that frame, as is the time */
     int64_t last_time_ns;
     uint64_t truncated_bytes; /* torn tail that was cut off */
+    uint64_t missing_bytes;   /* that were reserved: no crash takes them, somebody cut a file */
     /* For people, when the journal is refused: which file, which offset, what is wrong, what to
      * do. */
     char damage[320];

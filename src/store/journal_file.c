@@ -15,6 +15,7 @@
 
 #include "base/assert.h"
 #include "base/list.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "store/io.h"
 #include "store/journal_frame.h"
@@ -99,6 +100,20 @@ static enum status file_replay(struct journal *j, uint64_t after_lsn, journal_re
     }
     f->segments = r.segments;
     f->position = r.position;
+    if (report->missing_bytes > 0) {
+        log_warn(
+            "%s: a file was cut: %llu bytes that were reserved for it are missing, and what was "
+            "acknowledged may be; the journal ends with frame %llu",
+            f->directory, (unsigned long long)report->missing_bytes,
+            (unsigned long long)report->last_lsn);
+    }
+    if (report->truncated_bytes > 0) {
+        log_warn(
+            "%s ends with frame %llu; %llu bytes behind it were no whole frame and are cut off, "
+            "as after a crash",
+            f->directory, (unsigned long long)report->last_lsn,
+            (unsigned long long)report->truncated_bytes);
+    }
     assert(f->position.next_lsn == report->last_lsn + 1);
     assert(f->position.epoch == report->last_epoch);
     assert(f->position.time_ns == report->last_time_ns);
@@ -144,6 +159,7 @@ static enum status roll(struct journal_file *f, const struct journal_frame *fram
         .chain = f->position.chain,
         .epoch_before = f->position.epoch,
         .time_before_ns = f->position.time_ns,
+        .size = f->spare.size,
     };
     status = segment_promote(f->io, f->directory, &f->spare, &header);
     if (status != OK) return status;

@@ -405,6 +405,7 @@ static enum status enter_segment(struct recovery *r, size_t i, struct window *w,
     status = i == 0 ? begin_chain(r, &header) : continue_chain(r, i, &header);
     if (status != OK) return status;
     r->seed = segment_seed(&header);
+    if (header.size > w->size) r->report->missing_bytes += header.size - w->size;
     *is_whole = true;
     return OK;
 }
@@ -468,6 +469,18 @@ static enum status read_segment(struct recovery *r, size_t i, struct window *w)
     return status;
 }
 
+static enum status read_named_segment(struct recovery *r, size_t i, struct window *w)
+{
+    enum status status = read_segment(r, i, w);
+
+    if (status == E_IO && r->report->damage[0] == 0) {
+        char path[SEGMENT_PATH_SIZE];
+        segment_path(r->directory, r->segments.entries[i].first_lsn, path);
+        (void)snprintf(r->report->damage, sizeof r->report->damage, "%s cannot be read", path);
+    }
+    return status;
+}
+
 /* ---- the whole ---- */
 
 static enum status collect_name(void *user, const char *name)
@@ -520,7 +533,9 @@ enum status recovery_read(struct recovery *r)
 
     struct window w = {.io = r->io};
     buffer_init(&w.bytes, r->mem);
-    for (size_t i = 0; i < r->segments.n && status == OK; i++) status = read_segment(r, i, &w);
+    for (size_t i = 0; i < r->segments.n && status == OK; i++) {
+        status = read_named_segment(r, i, &w);
+    }
     buffer_release(&w.bytes);
     if (status != OK) return status;
 

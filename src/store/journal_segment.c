@@ -19,7 +19,8 @@ enum segment_offset {
     AT_FIRST_LSN = 16,
     AT_CHAIN = 24,
     AT_TIME = 32,
-    AT_RESERVED = 40,
+    AT_SIZE = 40,
+    AT_RESERVED = 48,
     AT_CRC = 60,
 };
 
@@ -55,6 +56,7 @@ void segment_encode_header(const struct segment_header *header, uint8_t *out)
     store_u64(out + AT_FIRST_LSN, header->first_lsn);
     store_u64(out + AT_CHAIN, header->chain);
     store_u64(out + AT_TIME, (uint64_t)header->time_before_ns);
+    store_u64(out + AT_SIZE, header->size);
     store_u32(out + AT_CRC, crc32c(0, out, AT_CRC));
 }
 
@@ -70,6 +72,7 @@ enum segment_verdict segment_decode_header(const uint8_t *at, struct segment_hea
     out->first_lsn = first_lsn;
     out->chain = load_u64(at + AT_CHAIN);
     out->time_before_ns = (int64_t)load_u64(at + AT_TIME);
+    out->size = load_u64(at + AT_SIZE);
     return SEGMENT_VALID;
 }
 
@@ -163,6 +166,7 @@ static void check_header(const uint8_t *bytes, const struct segment_header *head
     assert(written.chain == header->chain);
     assert(written.epoch_before == header->epoch_before);
     assert(written.time_before_ns == header->time_before_ns);
+    assert(written.size == header->size);
 }
 
 enum status segment_promote(struct io *io, const char *directory, struct segment *spare,

@@ -35,6 +35,7 @@ struct segment_header {
     uint64_t chain;
     uint32_t epoch_before;
     int64_t time_before_ns;
+    uint64_t size; /* that was reserved; a file that is shorter was cut. 0 = not known */
 };
 
 enum segment_verdict {

@@ -78,7 +78,9 @@ void streams_commit_finish(struct streams *s)
     s->has_spare = c->has_spare;
     s->disk_free = c->disk_free;
     if (c->status == E_NOSPACE || c->status == E_NOMEM) {
-        if (!s->is_disk_full) log_error("streams: the disk is full: nothing can be acknowledged");
+        if (!s->is_disk_full) {
+            log_error("streams: %s: nothing can be acknowledged", status_text(c->status));
+        }
         s->is_disk_full = true;
         c->retry_ns = s->now_ns + DISK_FULL_RETRY_NS;
         return;
@@ -87,7 +89,7 @@ void streams_commit_finish(struct streams *s)
         streams_fatal(s, c->status, "the journal of the streams cannot be written");
         return;
     }
-    if (s->is_disk_full) log_info("streams: the disk has space again");
+    if (s->is_disk_full) log_info("streams: what is acknowledged can be written again");
     s->is_disk_full = false;
     assert(c->frame.lsn == s->lsn_durable + 1);
     s->lsn_durable = c->frame.lsn;

@@ -273,16 +273,6 @@ static void settle_all(struct streams *s)
     buffer_clear(&s->mover.moves);
 }
 
-static void submit_trim(struct streams *s)
-{
-    struct stream_mover *m = &s->mover;
-
-    assert(!m->is_trimming);
-    m->is_trimming = true;
-    m->is_trim_done = false;
-    s->env->ops->submit(s->env, LANE_COMMIT, &m->trim_job);
-}
-
 static void finish_trim(struct streams *s)
 {
     struct stream_mover *m = &s->mover;
@@ -293,14 +283,20 @@ static void finish_trim(struct streams *s)
     s->disk_free = m->trim_disk_free;
 }
 
-/* While the disk is low, appends are refused, and perhaps nothing else comes that would make the
- * journal try for a spare segment and look at the disk. */
-static void probe(struct streams *s)
+/* Also looks at the disk: while it is low, appends are refused, and perhaps nothing else comes that
+ * would make the journal try for a spare segment. */
+static void trim(struct streams *s)
 {
-    if (s->is_stopping || s->mover.is_trimming || s->now_ns < s->probe_ns) return;
-    if (!streams_is_disk_low(s)) return;
+    struct stream_mover *m = &s->mover;
+    bool is_probe = !s->is_stopping && streams_is_disk_low(s) && s->now_ns >= s->probe_ns;
+
+    if (m->is_trimming || (!m->is_trim_owed && !is_probe)) return;
+    m->is_trim_owed = false;
+    m->trim_lsn = m->snapshot_lsn;
+    m->is_trimming = true;
+    m->is_trim_done = false;
     s->probe_ns = s->now_ns + PROBE_NS;
-    submit_trim(s);
+    s->env->ops->submit(s->env, LANE_COMMIT, &m->trim_job);
 }
 
 static void finish(struct streams *s)
@@ -322,8 +318,8 @@ static void finish(struct streams *s)
     buffer_clear(&m->doomed);
     if (m->snapshot.len == 0) return;
     buffer_release(&m->snapshot);
-    m->trim_lsn = m->lsn;
-    submit_trim(s);
+    m->snapshot_lsn = m->lsn;
+    m->is_trim_owed = true;
 }
 
 static void submit(struct streams *s)
@@ -388,7 +384,7 @@ void streams_mover_turn(struct streams *s)
         if (s->is_dead) return;
     }
     if (hold_phase(&s->hold) != HOLD_NONE) return;
-    probe(s);
+    trim(s);
     if (m->state == STREAM_MOVER_IDLE) {
         if (!list_is_empty(&s->core.gone)) reap_gone(s);
         if (m->doomed_next.len == 0 || m->doomed_lsn > s->lsn_durable) return;

@@ -97,8 +97,10 @@ struct stream_mover {
     struct buffer doomed_next;
     uint64_t doomed_lsn; /* of the newest in doomed_next */
     enum status status;
-    uint64_t disk_free; /* after it, as trim_disk_free after a trim */
-    uint64_t trim_lsn;
+    uint64_t disk_free;    /* after it, as trim_disk_free after a trim */
+    uint64_t snapshot_lsn; /* of the last one since the start */
+    bool is_trim_owed;
+    uint64_t trim_lsn; /* the lane's */
     uint64_t trim_journal_size;
     bool trim_has_spare;
     uint64_t trim_disk_free;

@@ -102,6 +102,7 @@ enum status streams_threads_open(const struct streams_threads_options *options, 
     if (status == OK) *out = t;
     if (status == OK && pthread_create(&t->thread, NULL, thread_main, t) != 0) status = E_NOMEM;
     if (status != OK) {
+        *out = NULL;
         discard(t);
         return status;
     }

@@ -9,10 +9,12 @@
  *   - a fault of the disk alone, without damage to synced data, never leads to a refusal.
  */
 #include "base/crc32c.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "store/io.h"
 #include "store/journal.h"
 #include "store/journal_frame.h"
+#include "store/journal_recover.h"
 #include "store/journal_segment.h"
 #include "store/store_fault.h"
 #include "test/lib/test.h"
@@ -144,6 +146,7 @@ static void log_lay_out(struct log *log)
 /* life: makes two logs with the same LSNs differ. */
 static void log_init(struct log *log, uint8_t life)
 {
+    log_set_level((enum log_level)(LOG_ERROR + 1)); /* journals are cut on purpose */
     *log = (struct log){.history = {.life = life}};
     log_lay_out(log);
     EXPECT(log->segments_n >= 3);
@@ -277,6 +280,28 @@ static void expect_refused(struct io *disk, const struct log *log, uint64_t afte
 
 /* ---- cutting ---- */
 
+static enum status ignore_frame(void *user, const struct journal_frame *frame)
+{
+    (void)user;
+    (void)frame;
+    return OK;
+}
+
+/* Reading tells how much of a file somebody took away. */
+static void expect_missing(struct io *disk, uint64_t missing)
+{
+    struct journal_report report = {0};
+    struct mem mem;
+
+    mem_init(&mem, SIZE_MAX);
+    struct recovery r = {
+        .io = disk, .mem = &mem, .directory = "journal", .fn = ignore_frame, .report = &report};
+    EXPECT_STATUS(OK, recovery_read(&r));
+    EXPECT_EQ(missing, report.missing_bytes);
+    segment_list_release(&r.segments);
+    mem_release(&mem);
+}
+
 /* The log ends in the middle of anything: what was whole before the cut is there, all of it, only
  * it. */
 TEST(a_log_cut_at_every_byte_opens_with_the_right_prefix)
@@ -295,6 +320,7 @@ TEST(a_log_cut_at_every_byte_opens_with_the_right_prefix)
                 if (log.frames[lsn].segment == i && end <= cut) whole = lsn;
             }
             test_note("segment %zu cut at %llu", i, (unsigned long long)cut);
+            if (cut >= SEGMENT_HEADER_SIZE) expect_missing(disk, SEGMENT_SIZE - cut);
             expect_prefix(disk, &log, whole);
         }
     }
