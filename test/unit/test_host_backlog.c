@@ -858,3 +858,19 @@ TEST(work_that_nobody_does_stops_only_itself)
     EXPECT_EQ(waiting_n, world_stats(&w).backlog);
     world_release(&w);
 }
+
+/* However small the memory is: what was acknowledged is done in the end, if somebody does it. */
+TEST(too_little_memory_is_slow_and_no_end)
+{
+    struct world w;
+    world_init(&w);
+    w.options.hot_bytes_max = 1;
+    world_open(&w);
+    start_n(&w, "a", "seq1", 20);
+    world_crash(&w);
+    world_open(&w);
+    world_advance_ms(&w, 10000);
+    EXPECT_EQ(0, world_stats(&w).backlog);
+    expect_all_completed(&w, "a", 20);
+    world_release(&w);
+}
