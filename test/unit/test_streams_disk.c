@@ -91,7 +91,8 @@ TEST(appends_end_before_the_disk_does)
 {
     begin(1);
     w.options.disk_free_min = 200000;
-    w.options.flush_size = 100000;
+    w.options.flush_size = 390000;
+    w.options.snapshot_every_size = 1000000;
     EXPECT_STATUS(OK, stream_world_open(&w));
     EXPECT_STATUS(OK, stream_world_set(&w, "s", 1));
     leave(600000);
