@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Any bytes as any message of the service. The first byte chooses one of the 29 requests or 29
- * answers, the rest is decoded. What is accepted must encode, and its encoding must be a fixed
- * point: accepted again, and encoded to the same bytes. What the check lets pass, protobuf-c must
- * not refuse.
+ * Any bytes as any message of the services. The first byte chooses one of the 29 requests or 29
+ * answers, from OWN on one of our own service's 3 and 3; the rest is decoded. What is accepted must
+ * encode, and its encoding must be a fixed point: accepted again, and encoded to the same bytes.
+ * What the check lets pass, protobuf-c must not refuse.
  */
 #include "base/arena.h"
 #include "base/assert.h"
@@ -12,9 +12,12 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+#define OWN 0xf0
+
 static const ProtobufCMessageDescriptor *type_of(uint8_t choice)
 {
-    const ProtobufCServiceDescriptor *service = &task_hub_sidecar_service__descriptor;
+    const ProtobufCServiceDescriptor *service =
+        choice < OWN ? &task_hub_sidecar_service__descriptor : &norn__v1__supervision__descriptor;
     const unsigned index = choice % (2 * service->n_methods);
 
     if (index < service->n_methods) return service->methods[index].input;

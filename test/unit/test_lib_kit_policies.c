@@ -120,6 +120,45 @@ TEST(a_step_fails_after_its_last_attempt)
     norn_test_free(test);
 }
 
+static norn_status pay_and_fail(norn_context *ctx, struct norn_bytes input,
+                                struct norn_bytes *output, void *user)
+{
+    (void)output, (void)user;
+    norn_status status = norn_call(ctx, "Book", input, NULL, NULL);
+    if (status == NORN_OK) status = norn_compensate(ctx, "Unbook", input, NULL);
+    if (status == NORN_OK) status = norn_call(ctx, "Pay", input, NULL, NULL);
+    if (status == NORN_OK) status = norn_compensate(ctx, "Step", input, NULL);
+    return status == NORN_OK ? norn_fail(ctx, "SoldOut", "no room", true) : status;
+}
+
+/* What is left to undo is not given up: it waits for an operator, and then goes on. S11 */
+TEST(an_undoing_that_keeps_failing_waits_for_an_operator)
+{
+    struct norn_policy policy = ladder();
+    struct norn_test_reply ok = {.output = {"ok", 2}};
+    const struct norn_info *info = NULL;
+    norn_test *test = open_test(&policy);
+    norn_worker *worker = norn_test_worker(test);
+    EXPECT_NORN(NORN_OK, norn_orchestrator(worker, "Trip", NULL, pay_and_fail, NULL));
+    EXPECT_NORN(NORN_OK, norn_test_activity(test, "Step", fails_four_times, 5));
+    EXPECT_NORN(NORN_OK, norn_test_activity(test, "Book", &ok, 1));
+    EXPECT_NORN(NORN_OK, norn_test_activity(test, "Unbook", &ok, 1));
+    EXPECT_NORN(NORN_OK, norn_test_activity(test, "Pay", &ok, 1));
+    EXPECT_NORN(NORN_OK, norn_test_run(test, "Trip", norn_text("7"), &info));
+    EXPECT_NORN(NORN_OK, norn_test_skip(test, 2 * HOUR_MS, &info));
+    EXPECT_EQ(NORN_RUNNING, info->state);
+    (void)expect_step(test, NORN_STEP_ERROR, 4);
+    EXPECT_TEXT("call Book 7\ncall Pay 7\ncall Step 7\n", norn_test_calls(test));
+    norn_client *client = norn_test_client(test);
+    EXPECT_NORN(NORN_OK, norn_control(client, info->id, NORN_RESUBMIT, NORN_NONE));
+    EXPECT_NORN(NORN_OK, norn_test_skip(test, 0, &info));
+    EXPECT_EQ(NORN_FAILED, info->state);
+    EXPECT_TEXT("SoldOut", info->failure.type);
+    EXPECT_TEXT("\"compensated\"", (const char *)info->custom_status.ptr);
+    EXPECT_TEXT("call Book 7\ncall Pay 7\ncall Step 7\ncall Unbook 7\n", norn_test_calls(test));
+    norn_test_free(test);
+}
+
 /* ---- complete-by ---- */
 
 static norn_status say_attempt(norn_context *ctx, struct norn_bytes input,

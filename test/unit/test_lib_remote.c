@@ -11,6 +11,7 @@
 #include "server/work_wish.h"
 #include "test/lib/test.h"
 #include "wire/message.h"
+#include "wire/pb.h"
 
 #include <stdio.h>
 
@@ -457,6 +458,68 @@ TEST(broken_items_do_no_harm)
         work_close(work);
         arena_release(&arena);
         item = turn_item();
+    }
+    close_memory();
+}
+
+/* ---- steps ---- */
+
+static struct bytes step_message(void)
+{
+    struct buffer b;
+
+    buffer_init(&b, &mem);
+    pb_put_int32(&b, 1, 7);
+    pb_put_bytes(&b, 2, TEXT("Ship"));
+    pb_put_varint(&b, 3, NORN__V1__STEP_STATE__WAITING);
+    pb_put_varint(&b, 4, 8);
+    pb_put_timestamp_parts(&b, 5, 9, 10000000);
+    pb_put_varint(&b, 6, 11);
+    pb_put_timestamp_parts(&b, 7, 12, 13000000);
+    pb_put_varint(&b, 99, 14); /* of a newer server */
+    struct bytes copy = arena_copy(&arena, buffer_view(&b));
+    buffer_release(&b);
+    return copy;
+}
+
+TEST(a_step_is_read_as_the_server_sent_it)
+{
+    struct task_view step;
+
+    open_memory();
+    EXPECT_STATUS(OK, remote_read_step(step_message(), &step));
+    EXPECT_EQ(7, step.task_id);
+    EXPECT_BYTES(TEXT("Ship"), step.name);
+    EXPECT_EQ(TASK_WAITING, step.process);
+    EXPECT_EQ(8, step.locked_by);
+    EXPECT_EQ(9010, step.complete_by_ms);
+    EXPECT_EQ(11, step.failures);
+    EXPECT_EQ(12013, step.retry_at_ms);
+    EXPECT_STATUS(OK, remote_read_step(BYTES_NONE, &step)); /* all as it is without a word */
+    EXPECT_EQ(TASK_PENDING, step.process);
+    EXPECT_EQ(0, step.retry_at_ms);
+    EXPECT_STATUS(E_INVALID, remote_read_step(test_hex("1804"), &step)); /* no such state */
+    EXPECT_STATUS(E_INVALID, remote_read_step(test_hex("2a01ff"), &step));
+    close_memory();
+}
+
+/* Whatever a broken server says, it is an answer or a refusal. */
+TEST(broken_steps_do_no_harm)
+{
+    struct task_view step;
+    struct rng rng;
+
+    open_memory();
+    rng_init(&rng, 5);
+    struct bytes whole = step_message();
+    for (int n = 0; n < 5000; n++) {
+        uint8_t bytes[100];
+        EXPECT(whole.len <= sizeof bytes);
+        memcpy(bytes, whole.ptr, whole.len);
+        bytes[rng_below(&rng, whole.len)] = (uint8_t)rng_below(&rng, 256);
+        struct bytes broken = bytes_make(bytes, rng_below(&rng, whole.len + 1));
+        enum status status = remote_read_step(broken, &step);
+        EXPECT(status == OK || status == E_INVALID);
     }
     close_memory();
 }

@@ -471,10 +471,13 @@ TEST(a_service_may_answer_when_it_hears_of_it)
 
 TEST(a_request_that_is_cut_short_is_refused)
 {
-    static const char *const starts[] = {"G", "GET / HTTP/1.1\r\nHost: x\r\n\r",
-                                         "PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\na",
-                                         "PUT / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked"
-                                         "\r\n\r\n1\r\na\r\n0\r\n"};
+    static const char *const starts[] = {
+        "G",
+        "GET / HTTP/1.1\r\nHost: x\r\n\r",
+        "PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\na",
+        ("PUT / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked"
+         "\r\n\r\n1\r\na\r\n0\r\n"),
+    };
     for (size_t n = 0; n < sizeof starts / sizeof starts[0]; n++) {
         begin();
         (void)say(PUT("/1"));
