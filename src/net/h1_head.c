@@ -298,8 +298,11 @@ enum http_refusal head_parse(struct bytes head, struct head *out)
 
 struct bytes head_field_value(const struct head *head, struct bytes bytes, const char *name)
 {
+    const size_t len = strlen(name);
+
     for (size_t i = 0; i < head->fields_n; i++) {
         const struct head_field *f = &head->fields[i];
+        if (f->name.len != len) continue;
         if (head_is_word(bytes_make(bytes.ptr + f->name.at, f->name.len), name))
             return bytes_make(bytes.ptr + f->value.at, f->value.len);
     }

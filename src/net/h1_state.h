@@ -97,8 +97,9 @@ struct h1_request *h1_request_new(struct h1 *h1);
 /* It was never under way. */
 void h1_request_drop(struct h1_request *r);
 void h1_spare_free(struct h1 *h1);
-/* Whether one more may be under way now: h1->next, or one that is not known yet (NULL). */
+/* One more may be under way, as far as limits go. */
 bool h1_has_room(const struct h1 *h1);
+/* The service takes it beside those that are under way. */
 bool h1_may_join(const struct h1 *h1, const struct h1_request *r);
 /* Under way from now on; the service has it, and may have ended it on return. */
 void h1_give_to_service(struct h1 *h1, struct h1_request *r);
