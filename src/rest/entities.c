@@ -105,16 +105,7 @@ static void get_entity(struct ask *ask)
 
 static void on_signaled(struct errand *errand)
 {
-    struct json j;
-
-    if (errand->request.status == OK) {
-        json_init(&j, &errand->reply);
-        json_object_begin(&j);
-        json_key(&j, "id");
-        json_bytes(&j, key_id(errand->request.key));
-        json_object_end(&j);
-        errand->number = 202;
-    }
+    if (errand->request.status == OK) write_accepted(errand);
     on_entity(errand);
 }
 

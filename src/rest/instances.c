@@ -119,15 +119,9 @@ static void get_children(struct ask *ask)
 static void on_steered(struct errand *errand)
 {
     struct ask *ask = errand_ask(errand);
-    struct json j;
 
     if (errand->request.status == OK) {
-        json_init(&j, &errand->reply);
-        json_object_begin(&j);
-        json_key(&j, "id");
-        json_bytes(&j, key_id(errand->request.key));
-        json_object_end(&j);
-        errand->number = 202;
+        write_accepted(errand);
     } else if (errand->request.status == E_LIMIT && !ask->is_answered) {
         static const struct problem_map map = {PROBLEM_INSTANCE_NOT_FOUND, PROBLEM_INSTANCE_EXISTS,
                                                PROBLEM_INBOX_FULL};

@@ -328,6 +328,8 @@ void write_maybe_of(struct json *j, const char *key, struct maybe text);
 /* RFC 3339 with as many digits as needed. */
 void write_time(struct json *j, int64_t ns);
 void write_time_of(struct json *j, const char *key, int64_t ns);
+/* 202 {"id":...} as the answer: what was asked for is durable. */
+void write_accepted(struct errand *errand);
 /* An instance as the document has it. */
 void write_instance(struct json *j, const struct instance_view *view, bool with_payloads);
 /* The rows of the answer as the items of a page, and its cursor. On the host's thread. */

@@ -84,6 +84,18 @@ void write_time_of(struct json *j, const char *key, int64_t ns)
     write_time(j, ns);
 }
 
+void write_accepted(struct errand *errand)
+{
+    struct json j;
+
+    json_init(&j, &errand->reply);
+    json_object_begin(&j);
+    json_key(&j, "id");
+    json_bytes(&j, key_id(errand->request.key));
+    json_object_end(&j);
+    errand->number = 202;
+}
+
 /* ---- failures ---- */
 
 static void write_failure_at(struct json *j, struct bytes details, unsigned level)
