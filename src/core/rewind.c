@@ -96,10 +96,22 @@ struct rewind rewind_make(const struct event_list *history, const struct event_l
     for (const struct event *e = history->first; e != NULL; e = e->next) {
         if (e->kind == EVENT_ORCHESTRATOR_STARTED) r.last_turn = e;
     }
-    for (const struct event *e = history->first; e != NULL && !r.has_failures; e = e->next) {
-        r.has_failures = is_failure(e) && takes_failure(&r, e);
+    for (const struct event *e = history->first; e != NULL; e = e->next) {
+        if (!is_failure(e) || !takes_failure(&r, e)) continue;
+        if (r.taken_n < REWIND_TAKEN_N) r.taken[r.taken_n] = e;
+        r.taken_n++;
     }
     return r;
+}
+
+/* False: no failure of this task is taken. */
+static bool may_take(const struct rewind *r, const struct event *scheduled)
+{
+    if (r->taken_n > REWIND_TAKEN_N) return true; /* who knows */
+    for (uint32_t n = 0; n < r->taken_n; n++) {
+        if (event_answers(r->taken[n], scheduled)) return true;
+    }
+    return false;
 }
 
 /* A task whose failure is taken: its schedule goes too, so that the orchestrator makes it again. */
@@ -107,6 +119,7 @@ static bool takes_task(const struct rewind *r, const struct event *scheduled)
 {
     const struct event *failed = NULL;
     assert(scheduled->kind == EVENT_TASK_SCHEDULED);
+    if (!may_take(r, scheduled)) return false;
     for (const struct event *e = scheduled->next; e != NULL; e = e->next) {
         if (e->kind == EVENT_TASK_SCHEDULED && e->id == scheduled->id) return false;
         if (e->kind == EVENT_TASK_FAILED && event_answers(e, scheduled)) failed = e;
@@ -132,11 +145,12 @@ static bool is_answered(const struct rewind *r, const struct event *e, enum even
     return answer_of(r->history, e, kind) != NULL || answer_of(r->inbox, e, kind) != NULL;
 }
 
-bool rewind_keeps(const struct rewind *r, const struct event *e)
+bool rewind_keeps(struct rewind *r, const struct event *e)
 {
+    if (e == r->last_turn) r->is_last_turn = true;
     if (e->kind == EVENT_EXECUTION_COMPLETED) return false;
     if (is_failure(e)) return !takes_failure(r, e);
-    if (is_decision(e) && r->has_failures && is_of_last_turn(r, e)) return false;
+    if (is_decision(e) && r->taken_n > 0 && r->is_last_turn) return false;
     if (e->kind == EVENT_TASK_SCHEDULED) return !takes_task(r, e);
     if (e->kind == EVENT_ENTITY_CALLED) {
         const struct event *failed = answer_of(r->history, e, EVENT_ENTITY_FAILED);

@@ -367,16 +367,22 @@ void instance_rewind(struct instance *i, const struct record *record);
 /* rewind.c: what it takes out of the history of an instance that has failed. Calls of entities that
  * were open are made again, too, and locks that were not granted are asked for again; what is
  * answered in the inbox will still be read. */
+#define REWIND_TAKEN_N 16
 struct rewind {
     const struct event_list *history;
     const struct event_list *inbox;
     const struct event
         *last_turn;            /* the beginning of the turn that ended it; NULL: there is none */
     const struct event *cause; /* the failure that the end names, or NULL */
-    bool has_failures;         /* it takes one, and so what the last turn decided after it */
+    bool is_last_turn;         /* what is asked about now stands there */
+    /* Failures that it takes, and so what the last turn decided. Nearly always they are few: then
+     * the tasks of a large history need not each be looked for in all of it. */
+    uint32_t taken_n;
+    const struct event *taken[REWIND_TAKEN_N];
 };
 struct rewind rewind_make(const struct event_list *history, const struct event_list *inbox);
-bool rewind_keeps(const struct rewind *r, const struct event *e);
+/* To be asked about every event of the history, in order. */
+bool rewind_keeps(struct rewind *r, const struct event *e);
 /* The parent was rewound: its new execution is the one to tell. */
 void instance_relink(struct instance *i, const struct record *record);
 
