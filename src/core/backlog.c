@@ -667,7 +667,6 @@ static void line_sort(struct backlog *b, struct backlog_name *name)
     uint32_t sorted[SORT_LEVELS_N]; /* chains of 2^level, or NONE */
     uint64_t sorted_n = 0;
     assert(!name->is_sorted);
-    assert(name->waiting_n > 1); /* one alone is in order */
     for (int n = 0; n < SORT_LEVELS_N; n++) sorted[n] = NONE;
     uint32_t number = name->first;
     while (number != NONE) {
